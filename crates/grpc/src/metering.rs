@@ -5,6 +5,7 @@
 //! HTTP/2 data ─▶ MeteredRequest: claims a message when its length arrives ─▶ decoder ─▶ handler
 //! handler ─▶ encoder ─▶ MeteredResponse: each frame has a claim until it is written ─▶ HTTP/2 data
 //! ```
+//! * Responses of `grpc-web-text` are encoded after that, into copies with claims of their own.
 //! * The transport grants a client more of its window only for bytes that the decoder has taken, so
 //!   a message without memory is refused before the client may send the rest of it.
 //! * A message holds its memory until the call has ended, or in a stream of messages until the
@@ -21,7 +22,9 @@ use quire_access::budget::{BudgetCaller, ByteClaim, handle_for};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::Service;
+use tonic::codegen::http::header::CONTENT_TYPE;
 use tonic::codegen::http::{Request, Response};
+use tower_layer::Layer;
 
 use crate::connections::CallOrigin;
 use crate::error::overloaded;
@@ -82,7 +85,7 @@ where
         Box::pin(async move {
             let response = handling.await?;
             call.is_answered.store(true, Ordering::Relaxed);
-            Ok(response.map(|body| Body::new(MeteredResponse { body, caller, _call: call })))
+            Ok(response.map(|body| Body::new(MeteredResponse { body, caller, _call: Some(call) })))
         })
     }
 }
@@ -213,7 +216,7 @@ impl HttpBody for MeteredRequest {
 struct MeteredResponse {
     body: Body,
     caller: BudgetCaller,
-    _call: Arc<MeteredCall>,
+    _call: Option<Arc<MeteredCall>>,
 }
 
 /// Bytes of a response, and their memory until the transport has written them.
@@ -256,11 +259,109 @@ impl HttpBody for MeteredResponse {
     }
 }
 
+/// The type of the responses that are encoded as text.
+const WEB_TEXT: &[u8] = b"application/grpc-web-text";
+
+/// Adds [`MeteredText`] around the services that encode responses for browsers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MeterText;
+
+/// The services, with claims for responses that were encoded as text.
+#[derive(Debug, Clone)]
+pub(crate) struct MeteredText<S>(S);
+
+impl<S> Layer<S> for MeterText {
+    type Service = MeteredText<S>;
+
+    fn layer(&self, services: S) -> MeteredText<S> {
+        MeteredText(services)
+    }
+}
+
+impl<S, B> Service<Request<B>> for MeteredText<S>
+where
+    S: Service<Request<B>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let origin = request.extensions().get::<CallOrigin>().expect("every connection has its origin");
+        let caller = origin.caller.clone();
+        let handling = self.0.call(request);
+        Box::pin(async move {
+            let response = handling.await?;
+            let kind = response.headers().get(CONTENT_TYPE);
+            if !kind.is_some_and(|kind| kind.as_bytes().starts_with(WEB_TEXT)) {
+                return Ok(response);
+            }
+            Ok(response.map(|body| Body::new(MeteredResponse { body, caller, _call: None })))
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use quire_access::budget::BudgetRefusal;
+    use std::convert::Infallible;
+    use std::future::{Ready, ready};
+
+    use quire_access::Peer;
+    use quire_access::budget::{BudgetRefusal, ByteBudget, FREE_BYTES, FrontEnd};
+    use tonic_web::GrpcWebLayer;
 
     use super::*;
+
+    /// The length of the response of [`LargeResponse`].
+    const RESPONSE_BYTES: usize = 300 << 10;
+
+    /// A service with one large response.
+    #[derive(Clone)]
+    struct LargeResponse;
+
+    impl Service<Request<Body>> for LargeResponse {
+        type Response = Response<Body>;
+        type Error = Infallible;
+        type Future = Ready<Result<Response<Body>, Infallible>>;
+
+        fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _request: Request<Body>) -> Self::Future {
+            ready(Ok(Response::new(Body::new("a".repeat(RESPONSE_BYTES)))))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_response_as_text_has_a_claim_of_its_own_until_it_is_written() {
+        let budget = ByteBudget::new(64 << 20);
+        let address = "127.0.0.1:1".parse().expect("an address");
+        let origin = CallOrigin {
+            first: Default::default(),
+            peer: Peer::Tcp { local: address, remote: address },
+            caller: budget.caller(FrontEnd::Grpc, None),
+            counters: Arc::default(),
+        };
+        let mut services = MeterText.layer(GrpcWebLayer::new().layer(LargeResponse));
+        // The service claims nothing, so that all claims are those of the text.
+        let of_text = RESPONSE_BYTES / 3 * 4 - FREE_BYTES;
+        for (kind, claimed) in [("application/grpc-web-text", of_text), ("application/grpc-web", 0)] {
+            let mut request = Request::post("/").header(CONTENT_TYPE, kind).header("accept", kind).body(Body::empty());
+            request.as_mut().expect("a request").extensions_mut().insert(origin.clone());
+            let mut body = services.call(request.expect("a request")).await.expect("served").into_body();
+            let frame = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
+            let data = frame.expect("a frame").expect("no error").into_data().expect("data");
+            assert_eq!(budget.usage().bytes_used, claimed as u64, "{kind}");
+            drop(data);
+            assert_eq!(budget.usage().bytes_used, 0, "{kind}");
+        }
+    }
 
     /// Follows a stream in pieces of `piece` bytes; returns the claimed lengths.
     fn claimed(progress: &mut MeteredMessages, stream: &[u8], piece: usize) -> Vec<usize> {

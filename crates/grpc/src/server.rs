@@ -20,7 +20,7 @@ use crate::browsers::BrowserGate;
 use crate::calls::Calls;
 use crate::connections::Connections;
 use crate::counted::CountCalls;
-use crate::metering::MeteredCalls;
+use crate::metering::{MeterText, MeteredCalls};
 use crate::services;
 
 /// Maximum number of concurrent calls of a connection; the client queues further ones.
@@ -129,6 +129,7 @@ impl Server {
             .http2_keepalive_timeout(Some(Duration::from_secs(KEEPALIVE_S)))
             .accept_http1(true)
             .layer(CountCalls { traffic: self.traffic, gate })
+            .layer(MeterText)
             .layer(GrpcWebLayer::new())
             .serve_with_incoming_shutdown(calls, connections, closing(closed));
         let serving = tokio::spawn(serving);
