@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quire::{Builder, Database, Durability};
-use quire_access::ConnectionCounters;
+use quire_access::{ConnectionCounters, Traffic};
 use quire_grpc::proto::events_client::EventsClient;
 use quire_grpc::proto::graph_client::GraphClient;
 use quire_grpc::proto::jobs_client::JobsClient;
@@ -25,6 +25,7 @@ pub(crate) struct Served {
     folder: TempDir,
     pub(crate) address: SocketAddr,
     pub(crate) connections: Arc<ConnectionCounters>,
+    pub(crate) traffic: Arc<Traffic>,
     stop: oneshot::Sender<()>,
     running: JoinHandle<std::io::Result<()>>,
 }
@@ -58,11 +59,12 @@ impl Served {
         let database = builder.open().expect("opened");
         let any = "127.0.0.1:0".parse().expect("an address");
         let server = Server::bind_with(database, any, settings).await.expect("bound");
-        let connections = server.connections();
+        let (connections, traffic) = (server.connections(), Arc::<Traffic>::default());
+        let server = server.counting(Arc::clone(&traffic));
         let (stop, stopped) = oneshot::channel();
         let address = server.address().tcp().expect("it is bound to TCP");
         let running = tokio::spawn(server.run(async { stopped.await.expect("the test stops it") }));
-        Served { folder, address, connections, stop, running }
+        Served { folder, address, connections, traffic, stop, running }
     }
 
     /// Stops it; the database is closed when this returns.

@@ -213,6 +213,13 @@ async fn a_request_that_is_no_call_is_refused_and_does_not_add_a_name() {
         let response = send(&served, method, path, &[("Content-Type", "text/plain")], b"").await;
         assert!(response.head.starts_with(&format!("HTTP/1.1 {status}")), "{method} {path}: {}", response.head);
     }
+    // A page may call a method that no service has.
+    let response = call(&served, "/quire.v1.Quire/Made", &[], &enqueue()).await;
+    let unimplemented = (tonic::Code::Unimplemented as i32).to_string();
+    assert_eq!(response.header("grpc-status"), Some(&*unimplemented), "{}", response.head);
+    let ended = served.traffic.grpc.ended();
+    let names: Vec<_> = ended.iter().map(|ended| (&*ended.name, ended.durations.count())).collect();
+    assert_eq!(names, [("unknown", 4)]);
 }
 
 #[tokio::test]
