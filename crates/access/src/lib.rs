@@ -18,6 +18,7 @@
 //! * [`browser`]: the rules for requests of web pages.
 //! * [`budget`]: the memory of all clients, with a share for each address.
 //! * [`RecordsRead`]: records of a topic for one response.
+//! * [`DecompressionTurns`]: the number of reads that decompress much at a time.
 //! * [`raise_handle_limit`] and [`share_out`]: file handles.
 //! * [`BoxedFuture`]: a server's future.
 //!
@@ -44,6 +45,7 @@ mod request_id;
 mod span;
 mod statistics;
 mod traffic;
+mod turns;
 
 pub mod browser;
 pub mod budget;
@@ -68,3 +70,4 @@ pub use span::{RequestSpan, SPAN_TARGET, TRACEPARENT};
 pub use statistics::{ConnectionCounters, ConnectionStatistics, Deadline};
 pub use stream::Stream;
 pub use traffic::{ActiveRequest, EndedRequests, FrontEndTraffic, Traffic};
+pub use turns::{DecompressionTurn, DecompressionTurns};

@@ -4,12 +4,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use quire::Database;
-use quire_access::BoundedRequest;
 use quire_access::budget::{BudgetCaller, running_caller};
-use tokio::sync::{Semaphore, mpsc, watch};
-
-/// How many reads decompress much at a time.
-const DECOMPRESSING_MAX: usize = 2;
+use quire_access::{BoundedRequest, DecompressionTurns};
+use tokio::sync::{mpsc, watch};
 
 /// The components behind the services.
 #[derive(Debug)]
@@ -18,7 +15,7 @@ pub(crate) struct App {
     /// The caller of work without a running call.
     server: BudgetCaller,
     /// The turns of reads that decompress much.
-    pub(crate) decompressing: Arc<Semaphore>,
+    pub(crate) unpacking: DecompressionTurns,
     /// Whether the server is stopping: streams then end.
     closed: watch::Receiver<bool>,
     /// The channel closes when the last call has released the database.
@@ -29,8 +26,10 @@ impl App {
     /// Creates the components, and an end to wait until no call holds them.
     pub(crate) fn new(database: Database, server: BudgetCaller, closed: watch::Receiver<bool>) -> (Arc<Self>, AppEnd) {
         let (held, gone) = mpsc::channel(1);
-        let decompressing = Arc::new(Semaphore::new(DECOMPRESSING_MAX));
-        (Arc::new(App { database, server, decompressing, closed, _held: held }), AppEnd(gone))
+        (
+            Arc::new(App { database, server, unpacking: DecompressionTurns::default(), closed, _held: held }),
+            AppEnd(gone),
+        )
     }
 
     /// The client of the running call.
@@ -41,8 +40,8 @@ impl App {
     /// Returns the components with the database of a request.
     pub(crate) fn within(&self, request: &BoundedRequest) -> Arc<Self> {
         let (database, server, closed) = (request.database().clone(), self.server.clone(), self.closed.clone());
-        let decompressing = Arc::clone(&self.decompressing);
-        Arc::new(App { database, server, decompressing, closed, _held: self._held.clone() })
+        let unpacking = self.unpacking.clone();
+        Arc::new(App { database, server, unpacking, closed, _held: self._held.clone() })
     }
 
     /// Waits until the server is stopping.

@@ -137,14 +137,20 @@ pub(crate) fn too_large(message: impl Into<String>) -> Status {
     status(Failure::new(Code::TooLarge, message))
 }
 
-/// A record that would be too large for any response, and the offset after it.
-pub(crate) fn too_large_at(message: impl Into<String>, offset: u64, next_offset: u64) -> Status {
-    status(Failure::new(Code::TooLarge, message).with("offset", offset).with("next_offset", next_offset))
+/// A record that would be too large for any response, its partition, and the offset after it.
+pub(crate) fn too_large_at(message: impl Into<String>, partition: u32, offset: u64, next_offset: u64) -> Status {
+    status(unreadable_at(Code::TooLarge, message, partition, offset, next_offset))
 }
 
-/// A batch that its producer wrote unreadable, and the offset after it.
-pub(crate) fn invalid_batch(message: impl Into<String>, offset: u64, next_offset: u64) -> Status {
-    status(Failure::new(Code::Invalid, message).with("offset", offset).with("next_offset", next_offset))
+/// A batch that its producer wrote unreadable, its partition, and the offset after it.
+pub(crate) fn invalid_batch(message: impl Into<String>, partition: u32, offset: u64, next_offset: u64) -> Status {
+    status(unreadable_at(Code::Invalid, message, partition, offset, next_offset))
+}
+
+/// A failure at an offset of a partition, with the offset where a reader continues.
+fn unreadable_at(code: Code, message: impl Into<String>, partition: u32, offset: u64, next_offset: u64) -> Failure {
+    let failure = Failure::new(code, message).with("partition", partition);
+    failure.with("offset", offset).with("next_offset", next_offset)
 }
 
 /// An offset that is not in its partition.
@@ -155,6 +161,11 @@ pub(crate) fn offset_out_of_range(message: impl Into<String>, start: u64, next: 
 /// Another client took the place of a member.
 pub(crate) fn member_replaced(message: impl Into<String>) -> Status {
     status(Failure::new(Code::MemberReplaced, message))
+}
+
+/// A member that was removed because its client commits no pages.
+pub(crate) fn member_hangs(message: impl Into<String>) -> Status {
+    status(Failure::new(Code::UnknownMember, message))
 }
 
 /// A request or response without memory.

@@ -31,7 +31,7 @@ pub(crate) const PAGE_BYTES: usize = 256 << 10;
 pub(crate) const PAGE_ITEMS_MAX: usize = 1_024;
 
 /// How long a page waits for memory.
-const MEMORY_WAIT: Duration = Duration::from_secs(20);
+pub(crate) const MEMORY_WAIT: Duration = Duration::from_secs(20);
 
 /// A result that is sent in pages.
 pub(crate) trait PagedResult: Send + 'static {

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use axum::extract::FromRef;
 use quire::Database;
-use quire_access::Traffic;
 use quire_access::budget::ByteBudget;
+use quire_access::{DecompressionTurns, Traffic};
 use tokio::sync::{Mutex, watch};
 
 use crate::connection;
-use crate::decompression::DecompressionTurns;
 use crate::finished::FinishedJobs;
 use crate::memory::ResponseMemory;
 

@@ -36,7 +36,6 @@ mod rules;
 mod sse;
 
 mod app;
-mod decompression;
 mod memory;
 mod requests;
 mod routes;

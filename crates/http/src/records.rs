@@ -82,7 +82,7 @@ pub(crate) async fn records(
                 claim.grow(theirs.memory.caller().share_up_to(OPENED_BYTES_MAX))?;
                 from_time(&database, &topic, partition, timestamp_ms)
             };
-            app.unpacking.aside(search).await?
+            aside(app.unpacking.turn().await.hold(search)).await?
         }
     };
     let read = RecordsRead { topic, partition, from, limit, bytes_max };
@@ -92,7 +92,8 @@ pub(crate) async fn records(
         Some(answer) => Ok(answer),
         None => {
             let (theirs, database) = (Arc::clone(&app), request.database().clone());
-            let answer = app.unpacking.aside(move || answer(&read, &theirs, &database, Decompression::Full)).await?;
+            let turn = app.unpacking.turn().await;
+            let answer = aside(turn.hold(move || answer(&read, &theirs, &database, Decompression::Full))).await?;
             Ok(answer.expect("a read with a turn may decompress all of a batch"))
         }
     }

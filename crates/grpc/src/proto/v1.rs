@@ -5739,14 +5739,15 @@ pub struct ConsumeRequest {
     /// stream of the other member ends with ABORTED, reason MEMBER_REPLACED. Empty: no place.
     #[prost(string, tag = "3")]
     pub member_name: ::prost::alloc::string::String,
-    /// The length of the lease in milliseconds, 1 to 3,600,000. 0 means 10,000. The server renews it
+    /// The length of the lease in milliseconds, 100 to 3,600,000. 0 means 10,000. The server renews it
     /// while the stream is open. Without a renewal for this time, the other members share the
     /// partitions.
     #[prost(uint32, tag = "4")]
     pub lease_ms: u32,
     /// The longest time from a page to a commit in its partition, or from one commit to the next while
     /// pages are uncommitted, in milliseconds. After it, the server stops renewing the lease, because
-    /// the client hangs. 0 means 300,000.
+    /// the client hangs. The stream ends with NOT_FOUND, reason UNKNOWN_MEMBER, once another member
+    /// has the partitions. 0 means 300,000.
     #[prost(uint32, tag = "5")]
     pub handling_max_ms: u32,
     /// The largest number of records in a page, at most 10,000. 0 means 1,000.
@@ -5953,7 +5954,7 @@ pub struct ResetOffsetsRequest {
     /// The group. The first commit creates it.
     #[prost(string, tag = "1")]
     pub group: ::prost::alloc::string::String,
-    /// Only these partitions of the topic. Empty: all.
+    /// Only these partitions of the topic, each once. Empty: all.
     #[prost(uint32, repeated, tag = "5")]
     pub partitions: ::prost::alloc::vec::Vec<u32>,
     #[prost(oneof = "reset_offsets_request::Source", tags = "2, 3, 4")]

@@ -14,22 +14,26 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quire::streams::{Command, Committer, MemberId, OwnedPartition, Reply, StreamReadError, TopicRef};
-use quire::{Commit, Outcome, Part, Position, Sequence};
-use quire_access::{RecordsError, RecordsRead};
+use quire::streams::{Command, Committer, LEASE_MS_MAX, MemberId, OwnedPartition, Reply, StreamReadError, TopicRef};
+use quire::{Commit, ErrorKind, Outcome, Part, Position, Reason, Sequence};
+use quire_access::budget::BudgetRefusal;
+use quire_access::{Decompression, DecompressionTurn, RecordsError, RecordsRead};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tonic::Status;
 
 use super::records::{self, RecordsPage, records_max};
 use crate::app::App;
-use crate::error::{failed, invalid, member_replaced, not_found, refused};
-use crate::pages::{PAGE_BYTES, PageStream, PagedResult, stream};
+use crate::error::{failed, invalid, member_hangs, member_replaced, not_found, overloaded, refused};
+use crate::pages::{MEMORY_WAIT, PAGE_BYTES, PageStream, PagedResult, stream};
 use crate::proto::{ConsumeRequest, ConsumeResponse, OffsetOwner};
 
 /// The default number of records in a page.
 const LIMIT_DEFAULT: u32 = 1_000;
+
+/// The shortest lease in milliseconds: each third of it, the server writes a renewal.
+const LEASE_MS_MIN: u32 = 100;
 
 /// The default lease, and the default time between two pages, in milliseconds.
 const LEASE_MS_DEFAULT: u32 = 10_000;
@@ -43,20 +47,13 @@ pub(super) async fn begin(app: Arc<App>, request: ConsumeRequest) -> Result<Page
     }
     let or = |given: u32, default: u32| if given == 0 { default } else { given };
     let lease_ms = or(request.lease_ms, LEASE_MS_DEFAULT);
+    if !(LEASE_MS_MIN..=LEASE_MS_MAX).contains(&lease_ms) {
+        return Err(invalid(format!("lease_ms must be between {LEASE_MS_MIN} and {LEASE_MS_MAX}, got {lease_ms}")));
+    }
     let handling_max = Duration::from_millis(or(request.handling_max_ms, HANDLING_MS_DEFAULT).into());
     let ConsumeRequest { group, topic, member_name, from_end, .. } = request;
     let place = MemberPlace { group, topic, name: member_name, lease_ms };
-    let consumer = ConsumerPages {
-        app: Arc::clone(&app),
-        place: Arc::new(place),
-        handling_max,
-        limit,
-        from_end,
-        member: None,
-        seen: None,
-        partitions: Vec::new(),
-        read_at: Position::ZERO,
-    };
+    let consumer = ConsumerPages::new(Arc::clone(&app), place, handling_max, limit, from_end);
     stream(app, consumer).await
 }
 
@@ -75,6 +72,14 @@ struct StreamMemberState {
     member: MemberId,
     /// The pages that were sent and not committed.
     open: BTreeMap<u32, OpenPages>,
+    /// Whether the client commits nothing in time, so that its lease is not renewed.
+    hangs: bool,
+}
+
+impl StreamMemberState {
+    fn new(member: MemberId) -> Self {
+        StreamMemberState { member, open: BTreeMap::new(), hangs: false }
+    }
 }
 
 /// The pages of a partition that the client has not committed.
@@ -93,6 +98,7 @@ struct StreamMember {
     app: Arc<App>,
     place: Arc<MemberPlace>,
     state: Arc<Mutex<StreamMemberState>>,
+    handling_max: Duration,
     renewal: AbortHandle,
 }
 
@@ -100,16 +106,25 @@ impl StreamMember {
     /// Joins the group, and renews the lease from then on.
     fn join(app: &Arc<App>, place: &Arc<MemberPlace>, handling_max: Duration) -> Result<Self, Status> {
         let member = place.join(app)?;
-        let state = Arc::new(Mutex::new(StreamMemberState { member, open: BTreeMap::new() }));
+        let state = Arc::new(Mutex::new(StreamMemberState::new(member)));
         let renewal = renew(Arc::clone(app), Arc::clone(place), Arc::clone(&state), handling_max);
         let renewal = Handle::current().spawn(renewal).abort_handle();
-        Ok(StreamMember { app: Arc::clone(app), place: Arc::clone(place), state, renewal })
+        Ok(StreamMember { app: Arc::clone(app), place: Arc::clone(place), state, handling_max, renewal })
     }
 
     /// Joins again, after the member was removed.
+    ///
+    /// # Errors
+    /// When the member was removed because its client hangs: it would take its partitions back.
     fn join_again(&self) -> Result<(), Status> {
+        let hung = lock(&self.state).hangs;
+        if hung || !self.place.is_handling(&self.app, &self.state, self.handling_max).map_err(failed)? {
+            let limit = self.handling_max.as_millis();
+            let message = format!("no page was committed within {limit} ms (handling_max_ms): the member was removed");
+            return Err(member_hangs(message));
+        }
         let member = self.place.join(&self.app)?;
-        *lock(&self.state) = StreamMemberState { member, open: BTreeMap::new() };
+        *lock(&self.state) = StreamMemberState::new(member);
         Ok(())
     }
 
@@ -122,6 +137,13 @@ impl StreamMember {
         let mut state = lock(&self.state);
         let new = || OpenPages { next, committed: None, since: Instant::now() };
         state.open.entry(partition).or_insert_with(new).next = next;
+    }
+
+    /// Notes that the member reads only these partitions. The pages of the others are for their new
+    /// readers to commit.
+    fn reads_only(&self, partitions: &[ReadPartition]) {
+        let is_read = |partition: u32| partitions.iter().any(|read| read.owned.partition == partition);
+        lock(&self.state).open.retain(|partition, _| is_read(*partition));
     }
 }
 
@@ -169,7 +191,8 @@ impl MemberPlace {
             }
         })?;
         state.open.retain(|_, pages| pages.committed.is_none_or(|committed| committed < pages.next));
-        Ok(state.open.values().all(|pages| now.duration_since(pages.since) <= handling_max))
+        state.hangs = state.open.values().any(|pages| now.duration_since(pages.since) > handling_max);
+        Ok(!state.hangs)
     }
 }
 
@@ -181,15 +204,24 @@ async fn renew(app: Arc<App>, place: Arc<MemberPlace>, state: Arc<Mutex<StreamMe
         match place.is_handling(&app, &state, handling_max) {
             Ok(true) => {}
             Ok(false) => continue,
-            // The next page reports a failed database.
-            Err(_) => return,
+            Err(error) if ends_renewal(&error) => return,
+            Err(_) => continue,
         }
         let MemberPlace { group, topic, .. } = &*place;
         let renewal = Command::RenewMember { group, topic: TopicRef::Name(topic), member: lock(&state).member };
-        let Ok(ticket) = app.database.submit(&Commit::new().part(Part::Streams(renewal))) else { return };
-        // A removed member joins again with the next page.
-        drop(ticket.await);
+        match app.database.submit(&Commit::new().part(Part::Streams(renewal))) {
+            // A removed member joins again with the next page.
+            Ok(ticket) => drop(ticket.await),
+            Err(error) if ends_renewal(&error) => return,
+            Err(_) => {}
+        }
     }
+}
+
+/// Whether no renewal succeeds after this error. The next page reports a failed database. After any
+/// other error, the next third of the lease may succeed.
+fn ends_renewal(error: &quire::Error) -> bool {
+    error.kind() == ErrorKind::Failed
 }
 
 /// A partition that the member reads.
@@ -197,6 +229,8 @@ async fn renew(app: Arc<App>, place: Arc<MemberPlace>, state: Arc<Mutex<StreamMe
 struct ReadPartition {
     owned: OwnedPartition,
     next: Sequence,
+    /// The deleted records before `next` that no page has reported.
+    lost: u64,
 }
 
 /// The member's share, as the log says it.
@@ -224,6 +258,26 @@ struct ConsumerPages {
     partitions: Vec<ReadPartition>,
     /// The last publication before the partitions were read.
     read_at: Position,
+    /// What the next page needs that it must not wait for on a thread.
+    need: Option<PageNeed>,
+    turn: Option<DecompressionTurn>,
+    memory: Option<MemoryWait>,
+}
+
+/// What a page needs before it can be read.
+#[derive(Debug)]
+enum PageNeed {
+    /// A turn to decompress much.
+    Turn,
+    Memory(BudgetRefusal),
+}
+
+/// A page that waits for memory.
+#[derive(Debug, Clone, Copy)]
+struct MemoryWait {
+    until: Instant,
+    /// The bytes to wait for. The size of the next record is unknown, so each refusal doubles it.
+    bytes: usize,
 }
 
 impl PagedResult for ConsumerPages {
@@ -236,12 +290,18 @@ impl PagedResult for ConsumerPages {
             self.member = Some(StreamMember::join(&self.app, &self.place, self.handling_max)?);
         }
         let member = self.look_at_share(app)?;
+        // The turn ends with this read.
+        let decompressing = self.turn.take();
+        let decompression = if decompressing.is_some() { Decompression::Full } else { Decompression::Cheap };
         for turn in 0..self.partitions.len() {
-            let (page, lost) = self.read(app, turn)?;
+            // No other partition goes first meanwhile: it could do so for ever.
+            let Some(page) = self.read(app, turn, decompression)? else { return Ok(None) };
             if page.is_empty() {
                 continue;
             }
-            let OwnedPartition { partition, epoch } = self.partitions[turn].owned;
+            let read = &mut self.partitions[turn];
+            let OwnedPartition { partition, epoch } = read.owned;
+            let lost = std::mem::take(&mut read.lost);
             // The partition that had its turn moves to the end.
             self.partitions.rotate_left(turn + 1);
             self.member.iter().for_each(|member| member.sent(partition, page.next_offset));
@@ -257,13 +317,44 @@ impl PagedResult for ConsumerPages {
         Ok(None)
     }
 
-    async fn more(&mut self, _app: &App) -> Result<bool, Status> {
-        self.app.database.publication_after(self.read_at).await.map_err(failed)?;
+    async fn more(&mut self, app: &App) -> Result<bool, Status> {
+        match self.need.take() {
+            None => drop(self.app.database.publication_after(self.read_at).await.map_err(failed)?),
+            Some(PageNeed::Turn) => self.turn = Some(app.unpacking.turn().await),
+            Some(PageNeed::Memory(refusal)) => self.wait_for_memory(app, refusal).await?,
+        }
         Ok(true)
     }
 }
 
 impl ConsumerPages {
+    fn new(app: Arc<App>, place: MemberPlace, handling_max: Duration, limit: usize, from_end: bool) -> Self {
+        ConsumerPages {
+            app,
+            place: Arc::new(place),
+            handling_max,
+            limit,
+            from_end,
+            member: None,
+            seen: None,
+            partitions: Vec::new(),
+            read_at: Position::ZERO,
+            need: None,
+            turn: None,
+            memory: None,
+        }
+    }
+
+    /// Waits until memory is free for the page that had the refusal.
+    async fn wait_for_memory(&mut self, app: &App, refusal: BudgetRefusal) -> Result<(), Status> {
+        let first = MemoryWait { until: Instant::now() + MEMORY_WAIT, bytes: PAGE_BYTES };
+        let wait = self.memory.map_or(first, |wait| MemoryWait { bytes: wait.bytes.saturating_mul(2), ..wait });
+        self.memory = Some(wait);
+        let mut claim = app.caller().claim();
+        let is_free = timeout_at(wait.until, claim.grow_patiently(wait.bytes)).await.is_ok();
+        if is_free && Instant::now() < wait.until { Ok(()) } else { Err(overloaded(refusal)) }
+    }
+
     /// Applies the current share of the member, and returns the member. The consumer drops
     /// partitions of other members, and starts new partitions at the group's offset.
     fn look_at_share(&mut self, app: &App) -> Result<MemberId, Status> {
@@ -328,6 +419,7 @@ impl ConsumerPages {
         // A partition that left and returned meanwhile starts at the offset of its reader in
         // between.
         self.partitions.retain(|known| share.iter().any(|(owned, _)| *owned == known.owned));
+        self.member.iter().for_each(|member| member.reads_only(&self.partitions));
         for (owned, committed) in share {
             if self.partitions.iter().any(|known| known.owned.partition == owned.partition) {
                 continue;
@@ -335,7 +427,7 @@ impl ConsumerPages {
             let next = match committed {
                 Some(committed) => *committed,
                 None if self.from_end => {
-                    let end = self.bounds(app, owned.partition)?.1;
+                    let end = app.database.topic(&self.place.topic).offsets(owned.partition).map_err(failed)?.next;
                     // Committed at once, so that the next reader of the partition continues here.
                     // Otherwise that reader would skip records that arrived meanwhile.
                     if !self.commit(app, member, *owned, end)? {
@@ -343,18 +435,11 @@ impl ConsumerPages {
                     }
                     end
                 }
-                None => self.bounds(app, owned.partition)?.0,
+                None => records::start_of(&app.database, &self.place.topic, owned.partition)?,
             };
-            self.partitions.push(ReadPartition { owned: *owned, next });
+            self.partitions.push(ReadPartition { owned: *owned, next, lost: 0 });
         }
         Ok(true)
-    }
-
-    /// The first offset of a partition, and the one after the last.
-    fn bounds(&self, app: &App, partition: u32) -> Result<(Sequence, Sequence), Status> {
-        let topic = &self.place.topic;
-        let offsets = app.database.topic(topic).offsets(partition).map_err(failed)?;
-        Ok((offsets.start, offsets.next))
     }
 
     /// Commits an offset; returns whether the member still reads the partition.
@@ -370,12 +455,18 @@ impl ConsumerPages {
             by: Committer::Member { member, epoch: owned.epoch },
         };
         let outcome = app.database.commit(&Commit::new().part(Part::Streams(command))).map_err(failed)?;
-        Ok(matches!(outcome, Outcome::Committed(_)))
+        match outcome {
+            Outcome::Committed(_) => Ok(true),
+            Outcome::Refused(refusal) => match &refusal.reason {
+                Reason::Streams(reason) if reason.is_lost_share() => Ok(false),
+                _ => Err(refused(&refusal)),
+            },
+        }
     }
 
-    /// Reads the next records of a partition, and the number of deleted records before them.
-    fn read(&mut self, app: &App, turn: usize) -> Result<(RecordsPage, u64), Status> {
-        let ReadPartition { owned, next } = self.partitions[turn];
+    /// Reads the next records of a partition. `None` when the page needs something first.
+    fn read(&mut self, app: &App, turn: usize, decompression: Decompression) -> Result<Option<RecordsPage>, Status> {
+        let ReadPartition { owned, next, .. } = self.partitions[turn];
         let topic = &self.place.topic;
         let mut read = RecordsRead {
             topic: topic.clone(),
@@ -384,25 +475,154 @@ impl ConsumerPages {
             limit: self.limit,
             bytes_max: PAGE_BYTES,
         };
-        let mut lost = 0;
         loop {
             let mut claim = app.caller().claim();
-            let page = match records::page(app, &read, &mut claim) {
+            let page = match records::page_of(app, &read, decompression, &mut claim) {
+                Ok(Some(page)) => page,
+                Ok(None) => {
+                    self.need = Some(PageNeed::Turn);
+                    return Ok(None);
+                }
+                Err(RecordsError::Memory { refusal, .. }) if refusal.retry_after().is_some() => {
+                    self.need = Some(PageNeed::Memory(refusal));
+                    return Ok(None);
+                }
                 Err(RecordsError::Partition(StreamReadError::OffsetOutOfRange { from, start, next })) => {
-                    lost = start.get().saturating_sub(from.get());
                     read.from = if from < start && !self.from_end { start } else { next };
-                    self.partitions[turn].next = read.from;
+                    let partition = &mut self.partitions[turn];
+                    // A later page reports it when all records were deleted.
+                    partition.lost += start.get().saturating_sub(from.get());
+                    partition.next = read.from;
                     continue;
                 }
-                page => page.map_err(|error| records::status(error, topic))?,
+                Err(error) => return Err(records::status(error, &read)),
             };
+            self.memory = None;
             self.partitions[turn].next = page.next_offset;
             // After compaction, all records left in a batch may lie before the offset to read from.
             let has_come_on = page.next_offset > read.from;
             if !page.is_empty() || !has_come_on {
-                return Ok((page, lost));
+                return Ok(Some(page));
             }
             read.from = page.next_offset;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quire::streams::TopicSettings;
+    use quire::streams::wire::Codec;
+    use quire::{Durability, Message};
+    use quire_access::budget::{ByteBudget, FrontEnd};
+    use tempfile::TempDir;
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::app::AppEnd;
+
+    const TOPIC: &str = "t";
+
+    const BUDGET_BYTES: usize = 256 << 20;
+
+    /// The components over a database of the test's own, which end last.
+    struct TestApp {
+        app: Arc<App>,
+        budget: ByteBudget,
+        _end: (AppEnd, watch::Sender<bool>, TempDir),
+    }
+
+    impl TestApp {
+        fn new(partitions: u32) -> Self {
+            let directory = tempfile::tempdir().expect("a directory");
+            let database = quire::Database::builder(directory.path()).durability(Durability::Os).open();
+            let database = database.expect("opened");
+            let settings = TopicSettings { compression: Codec::Zstd, ..TopicSettings::default() };
+            let create = Command::CreateTopic { name: TOPIC, partitions, settings };
+            let created = database.commit(&Commit::new().part(Part::Streams(create))).expect("no error");
+            created.committed().expect("accepted");
+            let budget = ByteBudget::new(BUDGET_BYTES as u64);
+            let (close, closed) = watch::channel(false);
+            let (app, end) = App::new(database, budget.caller(FrontEnd::Grpc, None), closed);
+            TestApp { app, budget, _end: (end, close, directory) }
+        }
+
+        fn produce(&self, partition: u32, value: Vec<u8>) {
+            let message = Message::new(value).partition(partition);
+            self.app.database.topic(TOPIC).produce(message).expect("produced");
+        }
+
+        fn consumer(&self, handling_max: Duration) -> ConsumerPages {
+            let name = String::new();
+            let place = MemberPlace { group: "g".to_owned(), topic: TOPIC.to_owned(), name, lease_ms: 60_000 };
+            ConsumerPages::new(Arc::clone(&self.app), place, handling_max, 10, false)
+        }
+    }
+
+    fn next(app: &TestApp, consumer: &mut ConsumerPages) -> Option<ConsumeResponse> {
+        consumer.next(&app.app).expect("it does not end")
+    }
+
+    fn open(consumer: &ConsumerPages) -> Vec<u32> {
+        let state = lock(&consumer.member.as_ref().expect("it has joined").state);
+        state.open.keys().copied().collect()
+    }
+
+    #[tokio::test]
+    async fn the_pages_of_a_partition_that_moved_away_are_not_awaited() {
+        let app = TestApp::new(2);
+        (0..2).for_each(|partition| app.produce(partition, b"a".to_vec()));
+        let mut first = app.consumer(Duration::MAX);
+        let pages = [next(&app, &mut first), next(&app, &mut first)];
+        assert!(pages.iter().all(Option::is_some));
+        assert_eq!(open(&first), [0, 1]);
+        let mut second = app.consumer(Duration::MAX);
+        let moved = next(&app, &mut second).expect("it has a partition").partition;
+        assert_eq!(next(&app, &mut first), None);
+        assert_eq!(open(&first), [1 - moved]);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_hung_does_not_join_again() {
+        let app = TestApp::new(1);
+        app.produce(0, b"a".to_vec());
+        let mut consumer = app.consumer(Duration::ZERO);
+        next(&app, &mut consumer).expect("a page");
+        let member = consumer.member.as_ref().expect("it has joined");
+        let MemberPlace { group, topic, .. } = &*member.place;
+        let leave = Command::LeaveGroup { group, topic: TopicRef::Name(topic), member: member.id() };
+        let left = app.app.database.commit(&Commit::new().part(Part::Streams(leave))).expect("no error");
+        left.committed().expect("accepted");
+        let ended = consumer.next(&app.app).expect_err("the client hangs");
+        assert!(ended.message().contains("handling_max_ms"), "{ended:?}");
+    }
+
+    #[tokio::test]
+    async fn a_page_waits_for_memory_and_for_its_turn_outside_of_the_read() {
+        let app = TestApp::new(1);
+        app.produce(0, vec![7; 200 << 10]);
+        let mut others = app.budget.caller(FrontEnd::Http, None).claim();
+        others.grow_anyway(BUDGET_BYTES);
+        let mut consumer = app.consumer(Duration::MAX);
+        assert_eq!(next(&app, &mut consumer), None);
+        assert!(matches!(consumer.need, Some(PageNeed::Memory(_))));
+        drop(others);
+        assert!(consumer.more(&app.app).await.expect("there is memory"));
+        assert!(next(&app, &mut consumer).is_some());
+
+        // Its batch decompresses to more than is cheap.
+        app.produce(0, vec![7; 2 << 20]);
+        assert_eq!(next(&app, &mut consumer), None);
+        assert!(matches!(consumer.need, Some(PageNeed::Turn)));
+        assert!(consumer.more(&app.app).await.expect("it has its turn"));
+        assert!(next(&app, &mut consumer).is_some());
+        assert!(consumer.turn.is_none(), "the turn ends with the read");
+    }
+
+    #[test]
+    fn only_a_failed_database_ends_the_renewals() {
+        for kind in ErrorKind::ALL {
+            assert_eq!(ends_renewal(&quire::Error::new(kind, "it failed")), kind == ErrorKind::Failed, "{kind:?}");
         }
     }
 }

@@ -8,10 +8,10 @@ use quire::{Commit, Database, NextEvent, Part, Sequence, Source};
 use quire_access::BoundedRequest;
 use tonic::Status;
 
-use super::records::offset_at_time;
+use super::records::{offset_at_time, start_of};
 use crate::app::App;
 use crate::aside::aside;
-use crate::error::{failed, invalid, not_found, refused};
+use crate::error::{ItemFault, failed, invalid, not_found, overloaded, refused};
 use crate::jobs::request::chosen;
 use crate::proto::describe_group_response::{Member, Offset, offset};
 use crate::proto::list_groups_response::Group;
@@ -22,7 +22,11 @@ use crate::proto::{DescribeGroupResponse, ListGroupsResponse, ResetOffsetsReques
 /// Lists the groups.
 pub(super) async fn list(app: &App) -> Result<ListGroupsResponse, Status> {
     let now = app.database.now();
+    // The transport claims the encoded bytes.
+    let mut claim = app.caller().claim();
     let groups = app.database.read(|view| {
+        let bytes = view.streams.groups().map(|group| size_of::<Group>() + group.name.len()).sum();
+        claim.grow(bytes)?;
         let members = |group: &str| {
             let leases = view.streams.shared_topics(group).flat_map(|topic| view.streams.members(group, topic));
             leases.filter(|member| member.until > now).count()
@@ -33,9 +37,10 @@ pub(super) async fn list(app: &App) -> Result<ListGroupsResponse, Status> {
             generation: group.generation.get(),
             members: u32::try_from(members(group.name)).unwrap_or(u32::MAX),
         };
-        view.streams.groups().map(group).collect()
+        Ok(view.streams.groups().map(group).collect())
     });
-    Ok(ListGroupsResponse { groups: groups.map_err(failed)?.await.map_err(failed)? })
+    let groups = groups.map_err(failed)?.await.map_err(failed)?;
+    Ok(ListGroupsResponse { groups: groups.map_err(overloaded)? })
 }
 
 /// Returns the members of a group, its offsets and its lag.
@@ -94,13 +99,12 @@ pub(super) async fn reset(app: &Arc<App>, request: ResetOffsetsRequest) -> Resul
         return Err(invalid("only a topic has partitions"));
     }
     let bounded = BoundedRequest::begin(&app.database);
-    let app = app.within(&bounded);
-    aside(move || match source {
-        asked::Source::Topic(topic) => reset_in_topic(&app, &group, &topic, partitions, to),
-        asked::Source::Store(store) => reset_in_store(&app.database, &group, &store, to),
-        asked::Source::Queue(queue) => reset_in_queue(&app.database, &group, &queue, to),
-    })
-    .await
+    let database = bounded.database().clone();
+    match source {
+        asked::Source::Topic(topic) => reset_in_topic(app, &bounded, group, topic, partitions, to).await,
+        asked::Source::Store(store) => aside(move || reset_in_store(&database, &group, &store, to)).await,
+        asked::Source::Queue(queue) => aside(move || reset_in_queue(&database, &group, &queue, to)).await,
+    }
 }
 
 fn only(offset: u64) -> ResetOffsetsResponse {
@@ -133,40 +137,69 @@ fn reset_in_queue(database: &Database, group: &str, queue: &str, to: To) -> Resu
 }
 
 /// Sets the offsets in partitions of a topic in one commit.
-fn reset_in_topic(
-    app: &App,
-    group: &str,
-    topic: &str,
+async fn reset_in_topic(
+    app: &Arc<App>,
+    bounded: &BoundedRequest,
+    group: String,
+    topic: String,
     partitions: Vec<u32>,
     to: To,
 ) -> Result<ResetOffsetsResponse, Status> {
-    let count = app.database.read_published(|view| view.streams.topic_named(topic).map(|topic| topic.partitions));
+    let count = app.database.read_published(|view| view.streams.topic_named(&topic).map(|topic| topic.partitions));
     let count = count.map_err(failed)?.ok_or_else(|| not_found(format!("unknown topic {topic:?}")))?;
-    let partitions = if partitions.is_empty() { (0..count).collect() } else { partitions };
-    let handle = app.database.topic(topic);
+    let partitions = chosen_partitions(partitions, count)?;
     let mut offsets = Vec::with_capacity(partitions.len());
-    for partition in partitions {
-        let offset = match to {
-            To::Start(_) => handle.offsets(partition).map_err(failed)?.start,
-            To::End(_) => handle.offsets(partition).map_err(failed)?.next,
-            To::Offset(offset) => Sequence::new(offset),
-            To::TimestampMs(timestamp_ms) => offset_at_time(app, topic, partition, timestamp_ms)?,
-        };
-        offsets.push(PartitionOffset { partition, offset: offset.get() });
+    if let To::TimestampMs(timestamp_ms) = to {
+        for &partition in &partitions {
+            let offset = offset_at_time(app, bounded, &topic, partition, timestamp_ms).await?;
+            offsets.push(PartitionOffset { partition, offset: offset.get() });
+        }
     }
-    let commit = offsets.iter().fold(Commit::new(), |commit, at| {
-        commit.part(Part::Streams(Command::CommitOffset {
-            group,
-            topic: TopicRef::Name(topic),
-            partition: at.partition,
-            offset: Sequence::new(at.offset),
-            leader_epoch: None,
-            metadata: "",
-            by: Committer::Anyone,
-        }))
-    });
-    match app.database.commit(&commit).map_err(failed)? {
-        quire::Outcome::Committed(_) => Ok(ResetOffsetsResponse { offsets }),
-        quire::Outcome::Refused(refusal) => Err(refused(&refusal)),
+    let database = bounded.database().clone();
+    aside(move || {
+        let handle = database.topic(&topic);
+        for partition in partitions {
+            let offset = match to {
+                To::Start(_) => start_of(&database, &topic, partition)?,
+                To::End(_) => handle.offsets(partition).map_err(failed)?.next,
+                To::Offset(offset) => Sequence::new(offset),
+                To::TimestampMs(_) => break,
+            };
+            offsets.push(PartitionOffset { partition, offset: offset.get() });
+        }
+        let commit = offsets.iter().fold(Commit::new(), |commit, at| {
+            commit.part(Part::Streams(Command::CommitOffset {
+                group: &group,
+                topic: TopicRef::Name(&topic),
+                partition: at.partition,
+                offset: Sequence::new(at.offset),
+                leader_epoch: None,
+                metadata: "",
+                by: Committer::Anyone,
+            }))
+        });
+        match database.commit(&commit).map_err(failed)? {
+            quire::Outcome::Committed(_) => Ok(ResetOffsetsResponse { offsets }),
+            quire::Outcome::Refused(refusal) => Err(refused(&refusal)),
+        }
+    })
+    .await
+}
+
+/// The partitions of a request, each at most once, in a topic of `count` partitions. None means
+/// all.
+fn chosen_partitions(partitions: Vec<u32>, count: u32) -> Result<Vec<u32>, Status> {
+    if partitions.is_empty() {
+        return Ok((0..count).collect());
     }
+    if partitions.len() > count as usize {
+        let given = u32::try_from(partitions.len()).unwrap_or(u32::MAX);
+        return Err(ItemFault::out_of_range("the number of partitions", given, count).into());
+    }
+    let mut sorted = partitions.clone();
+    sorted.sort_unstable();
+    if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(invalid(format!("partition {} is given twice: give each partition once", twice[0])));
+    }
+    Ok(partitions)
 }

@@ -83,9 +83,28 @@ async fn produced(app: &Arc<App>, request: ProduceRequest) -> Result<Ticket<Outc
     aside(move || submit_as(&app.database, &request, Database::submit)).await
 }
 
-/// Commits one command.
-async fn one(app: &App, command: streams::Command<'_>) -> Result<streams::Reply, Status> {
-    let ticket = app.database.submit(&Commit::new().part(Part::Streams(command))).map_err(failed)?;
+/// Commits the command of a request, on another thread when it takes long.
+async fn one<R: Send + 'static>(
+    app: &Arc<App>,
+    request: R,
+    command: for<'r> fn(&'r R) -> Result<streams::Command<'r>, ItemFault>,
+) -> Result<streams::Reply, Status> {
+    fn submit_as<T>(
+        database: &Database,
+        command: streams::Command<'_>,
+        submit: fn(&Database, &Commit<'_>) -> quire::Result<T>,
+    ) -> Result<T, Status> {
+        submit(database, &Commit::new().part(Part::Streams(command))).map_err(failed)
+    }
+    let bounded = BoundedRequest::begin(&app.database);
+    let brief = submit_as(bounded.database(), command(&request)?, Database::submit_briefly)?;
+    let ticket = match brief {
+        Some(ticket) => ticket,
+        None => {
+            let app = app.within(&bounded);
+            aside(move || submit_as(&app.database, command(&request)?, Database::submit)).await?
+        }
+    };
     match ticket.await.map_err(failed)? {
         Outcome::Committed(mut committed) => match committed.replies.pop() {
             Some(Reply::Streams(reply)) => Ok(reply),
@@ -138,7 +157,7 @@ impl Streams for StreamsService {
         &self,
         request: Request<CreateTopicRequest>,
     ) -> Result<Response<CreateTopicResponse>, Status> {
-        match one(&self.app, request::create(&request.into_inner())?).await? {
+        match one(&self.app, request.into_inner(), request::create).await? {
             streams::Reply::TopicCreated(created) => {
                 Ok(Response::new(CreateTopicResponse { partitions: created.partitions }))
             }
@@ -150,12 +169,12 @@ impl Streams for StreamsService {
         &self,
         request: Request<DeleteTopicRequest>,
     ) -> Result<Response<DeleteTopicResponse>, Status> {
-        one(&self.app, request::delete(&request.into_inner())).await?;
+        one(&self.app, request.into_inner(), |request| Ok(request::delete(request))).await?;
         Ok(Response::new(DeleteTopicResponse {}))
     }
 
     async fn alter_topic(&self, request: Request<AlterTopicRequest>) -> Result<Response<AlterTopicResponse>, Status> {
-        match one(&self.app, request::alter(&request.into_inner())?).await? {
+        match one(&self.app, request.into_inner(), request::alter).await? {
             streams::Reply::TopicAltered(altered) => {
                 Ok(Response::new(AlterTopicResponse { partitions: altered.partitions }))
             }
@@ -167,7 +186,7 @@ impl Streams for StreamsService {
         &self,
         request: Request<DeleteRecordsRequest>,
     ) -> Result<Response<DeleteRecordsResponse>, Status> {
-        match one(&self.app, request::delete_records(&request.into_inner())).await? {
+        match one(&self.app, request.into_inner(), |request| Ok(request::delete_records(request))).await? {
             streams::Reply::RecordsDeleted(deleted) => {
                 let (partition, start) = (deleted.partition, deleted.start.get());
                 Ok(Response::new(DeleteRecordsResponse { partition, start }))
@@ -191,7 +210,7 @@ impl Streams for StreamsService {
         &self,
         request: Request<DeleteGroupRequest>,
     ) -> Result<Response<DeleteGroupResponse>, Status> {
-        one(&self.app, request::delete_group(&request.into_inner())).await?;
+        one(&self.app, request.into_inner(), |request| Ok(request::delete_group(request))).await?;
         Ok(Response::new(DeleteGroupResponse {}))
     }
 
@@ -200,8 +219,9 @@ impl Streams for StreamsService {
         request: Request<CommitOffsetRequest>,
     ) -> Result<Response<CommitOffsetResponse>, Status> {
         let request = request.into_inner();
-        one(&self.app, request::commit_offset(&request)).await?;
-        Ok(Response::new(CommitOffsetResponse { partition: request.partition }))
+        let partition = request.partition;
+        one(&self.app, request, |request| Ok(request::commit_offset(request))).await?;
+        Ok(Response::new(CommitOffsetResponse { partition }))
     }
 
     async fn delete_offset(
@@ -209,8 +229,9 @@ impl Streams for StreamsService {
         request: Request<DeleteOffsetRequest>,
     ) -> Result<Response<DeleteOffsetResponse>, Status> {
         let request = request.into_inner();
-        one(&self.app, request::delete_offset(&request)).await?;
-        Ok(Response::new(DeleteOffsetResponse { partition: request.partition }))
+        let partition = request.partition;
+        one(&self.app, request, |request| Ok(request::delete_offset(request))).await?;
+        Ok(Response::new(DeleteOffsetResponse { partition }))
     }
 
     async fn reset_offsets(
@@ -224,7 +245,7 @@ impl Streams for StreamsService {
         &self,
         request: Request<ProtectUnreadRequest>,
     ) -> Result<Response<ProtectUnreadResponse>, Status> {
-        one(&self.app, request::protect_unread(&request.into_inner())).await?;
+        one(&self.app, request.into_inner(), |request| Ok(request::protect_unread(request))).await?;
         Ok(Response::new(ProtectUnreadResponse {}))
     }
 }

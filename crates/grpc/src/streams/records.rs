@@ -1,7 +1,7 @@
 //! Records of a partition: one fetch, which may wait for records, and the pages of a consumer.
 //!
 //! A read that decompresses much waits for its turn; see [`quire_access::RecordsRead`]. All reads
-//! run aside, where they may block.
+//! run aside. A read waits for its turn, and for memory, before it gets a thread.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -9,14 +9,11 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use quire::streams::StreamReadError;
 use quire::streams::wire::BatchRecord;
-use quire::{OPENED_BYTES_MAX, Sequence};
+use quire::{Database, OPENED_BYTES_MAX, Sequence};
 use quire_access::budget::ByteClaim;
 use quire_access::{
-    BoundedRequest, Decompression, LargeRecord, RECORDS_BYTES_DEFAULT, RECORDS_BYTES_MAX, RecordsEnd, RecordsError,
-    RecordsRead,
+    BoundedRequest, Decompression, LargeRecord, RECORDS_BYTES_DEFAULT, RECORDS_BYTES_MAX, RecordsError, RecordsRead,
 };
-use tokio::runtime::Handle;
-use tokio::sync::SemaphorePermit;
 use tonic::Status;
 
 use crate::app::App;
@@ -74,9 +71,7 @@ pub(super) async fn fetch(app: &Arc<App>, request: FetchRecordsRequest) -> Resul
         None => Sequence::new(0),
         Some(From::Offset(offset)) => Sequence::new(offset),
         Some(From::TimestampMs(timestamp_ms)) => {
-            let bounded = BoundedRequest::begin(&app.database);
-            let (theirs, topic) = (app.within(&bounded), topic.clone());
-            aside(move || offset_at_time(&theirs, &topic, partition, timestamp_ms)).await?
+            offset_at_time(app, &BoundedRequest::begin(&app.database), &topic, partition, timestamp_ms).await?
         }
     };
     let read = RecordsRead { topic, partition, from, limit, bytes_max };
@@ -85,13 +80,7 @@ pub(super) async fn fetch(app: &Arc<App>, request: FetchRecordsRequest) -> Resul
     loop {
         // Taken before the read, so that records published meanwhile end the wait.
         let seen = app.database.published();
-        let bounded = BoundedRequest::begin(&app.database);
-        let (theirs, asked) = (app.within(&bounded), read.clone());
-        let page = aside(move || {
-            let mut claim = theirs.caller().claim();
-            page(&theirs, &asked, &mut claim).map_err(|error| status(error, &asked.topic))
-        })
-        .await?;
+        let page = page(app, &read).await?;
         if !page.is_empty() || wait_us == 0 {
             return Ok(response(page));
         }
@@ -108,53 +97,76 @@ fn response(page: RecordsPage) -> FetchRecordsResponse {
     FetchRecordsResponse { records, skipped, next_offset: next_offset.get() }
 }
 
-/// Reads a page of records. It may block, to wait for its turn.
-pub(super) fn page(app: &App, read: &RecordsRead, claim: &mut ByteClaim) -> Result<RecordsPage, RecordsError> {
-    let (records, end) = match visited(app, read, Decompression::Cheap, claim)? {
-        Some(read) => read,
-        None => {
-            let _turn = turn(app);
-            let read = visited(app, read, Decompression::Full, claim)?;
-            read.expect("a read with a turn may decompress all of a batch")
+/// Reads a page of records, aside.
+async fn page(app: &Arc<App>, read: &RecordsRead) -> Result<RecordsPage, Status> {
+    let bounded = BoundedRequest::begin(&app.database);
+    let reading = |decompression| {
+        let (app, read) = (app.within(&bounded), read.clone());
+        move || {
+            let mut claim = app.caller().claim();
+            page_of(&app, &read, decompression, &mut claim).map_err(|error| status(error, &read))
         }
     };
-    let skipped =
-        |LargeRecord { offset, bytes }: LargeRecord| SkippedRecord { offset: offset.get(), bytes: bytes as u64 };
-    let skipped = end.skipped.into_iter().map(skipped).collect();
-    Ok(RecordsPage { records, skipped, next_offset: end.next_offset })
+    match aside(reading(Decompression::Cheap)).await? {
+        Some(page) => Ok(page),
+        None => {
+            let turn = app.unpacking.turn().await;
+            let page = aside(turn.hold(reading(Decompression::Full))).await?;
+            Ok(page.expect("a read with a turn may decompress all of a batch"))
+        }
+    }
 }
 
-fn visited(
+/// Reads a page of records. `None` when the limit of the decompression leaves no record to return.
+pub(super) fn page_of(
     app: &App,
     read: &RecordsRead,
     decompression: Decompression,
     claim: &mut ByteClaim,
-) -> Result<Option<(Vec<Record>, RecordsEnd)>, RecordsError> {
+) -> Result<Option<RecordsPage>, RecordsError> {
     let mut records = Vec::new();
     let mut visit = |offset, record: &BatchRecord<'_>| records.push(message(offset, record));
-    let end = read.read(&app.database, decompression, claim, &mut visit)?;
-    Ok(end.map(|end| (records, end)))
+    let Some(end) = read.read(&app.database, decompression, claim, &mut visit)? else { return Ok(None) };
+    let skipped =
+        |LargeRecord { offset, bytes }: LargeRecord| SkippedRecord { offset: offset.get(), bytes: bytes as u64 };
+    let skipped = end.skipped.into_iter().map(skipped).collect();
+    Ok(Some(RecordsPage { records, skipped, next_offset: end.next_offset }))
 }
 
-/// Waits for a turn to decompress much.
-fn turn(app: &App) -> SemaphorePermit<'_> {
-    Handle::current().block_on(app.decompressing.acquire()).expect("the semaphore stays open")
-}
-
-/// The offset of the first record that is not earlier, in milliseconds since 1970, or the end. It
-/// may block.
-pub(super) fn offset_at_time(app: &App, topic: &str, partition: u32, timestamp_ms: i64) -> Result<Sequence, Status> {
+/// The offset of the first record that is not earlier, in milliseconds since 1970, or the end.
+pub(super) async fn offset_at_time(
+    app: &App,
+    bounded: &BoundedRequest,
+    topic: &str,
+    partition: u32,
+    timestamp_ms: i64,
+) -> Result<Sequence, Status> {
     // A search by time decompresses batches, too.
-    let _turn = turn(app);
-    let mut claim = app.caller().claim();
-    claim.grow(claim.caller().share_up_to(OPENED_BYTES_MAX)).map_err(overloaded)?;
-    let topic = app.database.topic(topic);
-    let distance = Duration::from_millis(timestamp_ms.unsigned_abs());
-    let time = if timestamp_ms < 0 { SystemTime::UNIX_EPOCH - distance } else { SystemTime::UNIX_EPOCH + distance };
-    match topic.offset_at_time(partition, time).map_err(failed)? {
-        Some(found) => Ok(found.offset),
-        None => Ok(topic.offsets(partition).map_err(failed)?.next),
-    }
+    let turn = app.unpacking.turn().await;
+    let (app, topic) = (app.within(bounded), topic.to_owned());
+    let search = move || {
+        let mut claim = app.caller().claim();
+        claim.grow(claim.caller().share_up_to(OPENED_BYTES_MAX)).map_err(overloaded)?;
+        let topic = app.database.topic(&topic);
+        let distance = Duration::from_millis(timestamp_ms.unsigned_abs());
+        let time = if timestamp_ms < 0 { SystemTime::UNIX_EPOCH - distance } else { SystemTime::UNIX_EPOCH + distance };
+        match topic.offset_at_time(partition, time).map_err(failed)? {
+            Some(found) => Ok(found.offset),
+            None => Ok(topic.offsets(partition).map_err(failed)?.next),
+        }
+    };
+    aside(turn.hold(search)).await
+}
+
+/// The offset of the first record of a partition. An unreadable end does not matter here.
+pub(super) fn start_of(database: &Database, topic: &str, partition: u32) -> Result<Sequence, Status> {
+    let found = database.read_published(|view| {
+        let topic = view.streams.topic_named(topic)?;
+        Some(view.streams.partition(topic.id, partition))
+    });
+    let found = found.map_err(failed)?.ok_or_else(|| not_found(format!("unknown topic {topic:?}")))?;
+    let found = found.map_err(|error| not_found(error.to_string()))?;
+    Ok(found.reach(&database.history()).map_err(|error| failed(error.into()))?.offsets.start)
 }
 
 fn message(offset: u64, record: &BatchRecord<'_>) -> Record {
@@ -172,7 +184,8 @@ fn message(offset: u64, record: &BatchRecord<'_>) -> Record {
 }
 
 /// Converts the error of a read.
-pub(super) fn status(error: RecordsError, topic: &str) -> Status {
+pub(super) fn status(error: RecordsError, read: &RecordsRead) -> Status {
+    let RecordsRead { topic, partition, .. } = read;
     match error {
         RecordsError::UnknownTopic => not_found(format!("unknown topic {topic:?}")),
         RecordsError::Database(error) => failed(error),
@@ -184,11 +197,63 @@ pub(super) fn status(error: RecordsError, topic: &str) -> Status {
             _ => not_found(error.to_string()),
         },
         RecordsError::InvalidBatch { offset, next_offset, message } => {
-            invalid_batch(message, offset.get(), next_offset.get())
+            invalid_batch(format!("partition {partition}: {message}"), *partition, offset.get(), next_offset.get())
         }
         RecordsError::Memory { refusal, offset, next_offset } => match refusal.retry_after() {
-            None => too_large_at(refusal.to_string(), offset.get(), next_offset.get()),
+            None => too_large_at(refusal.to_string(), *partition, offset.get(), next_offset.get()),
             Some(_) => overloaded(refusal),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quire::{Durability, Message};
+    use quire_access::budget::{ByteBudget, FrontEnd};
+    use tokio::sync::watch;
+    use tonic_types::StatusExt;
+
+    use super::*;
+
+    #[test]
+    fn an_unreadable_batch_is_named_by_its_partition_and_offset() {
+        let read = RecordsRead { topic: "t".to_owned(), partition: 3, from: Sequence::new(0), limit: 1, bytes_max: 1 };
+        let (offset, next_offset) = (Sequence::new(5), Sequence::new(9));
+        let invalid = RecordsError::InvalidBatch { offset, next_offset, message: "it is cut".to_owned() };
+        let refusal = quire_access::budget::BudgetRefusal::TooLarge { bytes_max: 1 };
+        for error in [invalid, RecordsError::Memory { refusal, offset, next_offset }] {
+            let facts = status(error, &read).get_details_error_info().expect("a reason").metadata;
+            assert_eq!((&*facts["partition"], &*facts["offset"], &*facts["next_offset"]), ("3", "5", "9"));
+        }
+    }
+
+    /// A read that waits for its turn must not hold a thread: 512 such reads would hold them all.
+    #[test]
+    fn a_read_that_waits_for_its_turn_holds_no_thread() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+        runtime.expect("a runtime").block_on(async {
+            let directory = tempfile::tempdir().expect("a directory");
+            let database = Database::builder(directory.path()).durability(Durability::Os).open().expect("opened");
+            let topic = database.topic("t");
+            topic.produce(Message::new("a")).expect("produced");
+            let caller = ByteBudget::default().caller(FrontEnd::Grpc, None);
+            let (_close, closed) = watch::channel(false);
+            let (app, _end) = App::new(database, caller, closed);
+            let turns = [app.unpacking.turn().await, app.unpacking.turn().await];
+            let request = FetchRecordsRequest {
+                topic: "t".to_owned(),
+                from: Some(From::TimestampMs(0)),
+                ..FetchRecordsRequest::default()
+            };
+            let theirs = Arc::clone(&app);
+            let waiting = tokio::spawn(async move { fetch(&theirs, request).await });
+            // The spawned task runs until it waits.
+            tokio::task::yield_now().await;
+            aside(|| Ok(())).await.expect("the only thread is free");
+            assert!(!waiting.is_finished());
+            drop(turns);
+            let fetched = waiting.await.expect("no panic").expect("it has its turn");
+            assert_eq!(fetched.records.len(), 1);
+        });
     }
 }

@@ -7,7 +7,7 @@ use tonic::Status;
 
 use crate::app::App;
 use crate::aside::aside;
-use crate::error::failed;
+use crate::error::{failed, overloaded};
 use crate::proto;
 use crate::proto::describe_topic_response::Partition;
 use crate::proto::list_topics_response::Topic;
@@ -15,12 +15,16 @@ use crate::proto::{DescribeTopicResponse, ListTopicsResponse};
 
 /// Lists the topics.
 pub(super) fn list(app: &App) -> Result<ListTopicsResponse, Status> {
+    // The transport claims the encoded bytes.
+    let mut claim = app.caller().claim();
     let topics = app.database.read_published(|view| {
+        let bytes = view.streams.topics().map(|topic| size_of::<Topic>() + topic.name.len()).sum();
+        claim.grow(bytes)?;
         let topic =
             |topic: quire::streams::TopicInfo<'_>| Topic { topic: topic.name.to_owned(), partitions: topic.partitions };
-        view.streams.topics().map(topic).collect()
+        Ok(view.streams.topics().map(topic).collect())
     });
-    Ok(ListTopicsResponse { topics: topics.map_err(failed)? })
+    Ok(ListTopicsResponse { topics: topics.map_err(failed)?.map_err(overloaded)? })
 }
 
 /// Returns the settings of a topic, and the offsets of its partitions.

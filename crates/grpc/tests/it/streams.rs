@@ -258,6 +258,12 @@ async fn groups_are_listed_described_reset_and_deleted() {
     assert_eq!(reset(&[], To::TimestampMs(1_700_000_000_001)).await.expect("accepted"), [(0, 2), (1, 0)]);
     assert_eq!(reset(&[], To::End(false)).await.expect_err("false").code(), Code::InvalidArgument);
     assert_eq!(reset(&[7], To::End(true)).await.expect_err("unknown").code(), Code::NotFound);
+    for repeated in [&[0, 0][..], &[0, 1, 0]] {
+        for to in [To::Offset(1), To::End(true)] {
+            assert!(reset(repeated, to).await.is_err(), "a partition is given once");
+        }
+    }
+    assert_eq!(reset(&[1, 0], To::Offset(1)).await.expect("accepted"), [(1, 1), (0, 1)]);
 
     let delete = DeleteGroupRequest { group: GROUP.to_owned(), force: false };
     client.delete_group(delete).await.expect("accepted");
@@ -361,17 +367,57 @@ async fn a_member_of_the_same_name_takes_the_place_over() {
 async fn a_member_that_commits_nothing_loses_its_partitions() {
     let served = Served::new().await;
     let mut client = served.streams().await;
-    create(&mut client, 1).await;
-    produce(&mut client, vec![record("k", "a")]).await.expect("accepted");
-    let hangs = ConsumeRequest { lease_ms: 50, handling_max_ms: 1, ..consume("") };
+    create(&mut client, 2).await;
+    produce(&mut client, vec![to_partition(0, "a"), to_partition(1, "b")]).await.expect("accepted");
+    let hangs = ConsumeRequest { lease_ms: 100, handling_max_ms: 1, ..consume("") };
     let mut old = client.consume(hangs).await.expect("accepted").into_inner();
-    let first = page(&mut old).await;
-    // The other member joins, and its renewals notice that the lease of the first one is over.
-    let patient = ConsumeRequest { lease_ms: 50, ..consume("") };
+    let pages = [page(&mut old).await, page(&mut old).await];
+    // The other member joins, and gets one of the partitions. Its renewals notice that the lease of
+    // the first one is over: then it gets the second one.
+    let patient = ConsumeRequest { lease_ms: 100, ..consume("") };
     let mut new = served.streams().await.consume(patient).await.expect("accepted").into_inner();
-    let moved = page(&mut new).await;
-    assert_eq!(values(&moved.records), ["a"]);
-    assert_lost(client.commit_offset(commit_of(&first)).await);
+    let mut moved = [page(&mut new).await, page(&mut new).await];
+    moved.sort_by_key(|page| page.partition);
+    assert_eq!(moved.iter().flat_map(|page| values(&page.records)).collect::<Vec<_>>(), ["a", "b"]);
+    for page in &pages {
+        assert_lost(client.commit_offset(commit_of(page)).await);
+    }
+    // It does not take a partition back.
+    let ended = old.message().await.expect_err("its client hangs");
+    assert_eq!(told(&ended).1, "UNKNOWN_MEMBER");
+    for page in &moved {
+        client.commit_offset(commit_of(page)).await.expect("it owns both partitions");
+    }
+}
+
+#[tokio::test]
+async fn a_lease_has_bounds() {
+    let served = Served::new().await;
+    let mut client = served.streams().await;
+    create(&mut client, 1).await;
+    for lease_ms in [1, 99, 3_600_001] {
+        let refused = client.consume(ConsumeRequest { lease_ms, ..consume("") }).await.expect_err("out of bounds");
+        assert!(refused.message().contains("between 100 and 3600000"), "{refused:?}");
+        assert_eq!(refused.code(), Code::InvalidArgument);
+    }
+}
+
+#[tokio::test]
+async fn records_that_were_all_deleted_are_reported_with_the_next_page() {
+    let served = Served::new().await;
+    let mut client = served.streams().await;
+    create(&mut client, 1).await;
+    produce(&mut client, vec![record("k", "a"), record("k", "b")]).await.expect("accepted");
+    let begin = CommitOffsetRequest { group: GROUP.to_owned(), topic: TOPIC.to_owned(), ..Default::default() };
+    client.commit_offset(begin).await.expect("accepted");
+    let delete = DeleteRecordsRequest { topic: TOPIC.to_owned(), partition: 0, before: None };
+    client.delete_records(delete).await.expect("accepted");
+    let mut pages = client.consume(consume("")).await.expect("accepted").into_inner();
+    for (value, lost) in [("c", 2), ("d", 0)] {
+        produce(&mut client, vec![record("k", value)]).await.expect("accepted");
+        let page = page(&mut pages).await;
+        assert_eq!((values(&page.records), page.lost), (vec![value], lost));
+    }
 }
 
 #[tokio::test]

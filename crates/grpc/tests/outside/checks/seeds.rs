@@ -294,7 +294,7 @@ fn streams() -> Vec<Call> {
         group: group(),
         topic: topic(),
         member_name: text("m"),
-        lease_ms: 50,
+        lease_ms: 100,
         handling_max_ms: 50,
         limit: 1,
         from_end: false,

@@ -1,20 +1,19 @@
 //! Limits the number of concurrent reads that decompress much.
 //!
 //! A few stored bytes may decompress to hundreds of megabytes. Each read has a limit, and the turns
-//! limit all of them together.
+//! limit all reads of a front end together. A read waits for its turn before it gets a thread, so
+//! waiting reads do not use up the threads of other work.
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
-
-use crate::error::Problem;
-use crate::response::aside;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How many reads decompress at a time.
 const AT_A_TIME: usize = 2;
 
-#[derive(Debug)]
-pub(crate) struct DecompressionTurns {
+/// The turns of reads that decompress much: two at a time.
+#[derive(Debug, Clone)]
+pub struct DecompressionTurns {
     turns: Arc<Semaphore>,
 }
 
@@ -25,19 +24,27 @@ impl Default for DecompressionTurns {
 }
 
 impl DecompressionTurns {
-    /// Runs `make` when it is its turn. Dropping the future cancels work that has not begun.
-    pub(crate) async fn aside<T: Send + 'static>(
-        &self,
-        make: impl FnOnce() -> Result<T, Problem> + Send + 'static,
-    ) -> Result<T, Problem> {
-        let turn = Arc::clone(&self.turns).acquire_owned().await.expect("the semaphore stays open");
-        aside(move || {
-            // The permit is returned when the work is done, even when the caller no longer waits
-            // for it.
-            let _turn = turn;
-            make()
-        })
-        .await
+    /// Waits for a turn. Turns are given in order.
+    pub async fn turn(&self) -> DecompressionTurn {
+        let permit = Arc::clone(&self.turns).acquire_owned().await;
+        DecompressionTurn { _permit: permit.expect("the semaphore stays open") }
+    }
+}
+
+/// The turn of one read, which ends when it is dropped.
+#[derive(Debug)]
+pub struct DecompressionTurn {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl DecompressionTurn {
+    /// Returns `work` for another thread. The turn ends with the work, even when the caller no
+    /// longer waits for its result.
+    pub fn hold<T>(self, work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+        move || {
+            let _turn = self;
+            work()
+        }
     }
 }
 
@@ -48,21 +55,20 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_comes_third_waits_until_one_of_two_is_done_also_when_nobody_waits_for_that() {
-        let unpacking = Arc::new(DecompressionTurns::default());
+    async fn the_third_read_waits_until_one_of_two_is_done_even_when_its_caller_has_left() {
+        let unpacking = DecompressionTurns::default();
         let (began, mut begun) = tokio::sync::mpsc::unbounded_channel();
         let mut ends = Vec::new();
         let mut made = Vec::new();
         for number in 0..3 {
             let (end, ended) = mpsc::channel::<()>();
-            let (unpacking, began) = (Arc::clone(&unpacking), began.clone());
+            let (unpacking, began) = (unpacking.clone(), began.clone());
             let task = tokio::spawn(async move {
                 let make = move || {
                     began.send(number).expect("the test waits");
                     let _ = ended.recv();
-                    Ok(())
                 };
-                unpacking.aside(make).await
+                tokio::task::spawn_blocking(unpacking.turn().await.hold(make)).await
             });
             ends.push(end);
             made.push(task);
@@ -72,7 +78,7 @@ mod tests {
         }
         made[0].abort();
         assert!((&mut made[0]).await.is_err_and(|error| error.is_cancelled()));
-        assert_eq!(unpacking.turns.available_permits(), 0, "what was begun has its turn until it is done");
+        assert_eq!(unpacking.turns.available_permits(), 0, "work that has begun keeps its turn until it is done");
         assert!(begun.try_recv().is_err());
         ends.remove(0);
         assert_eq!(begun.recv().await, Some(2));
