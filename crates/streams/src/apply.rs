@@ -2,6 +2,7 @@
 //! catalogue.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use quire_model::Entry;
 
@@ -14,10 +15,10 @@ use crate::codec::{
 };
 use crate::producers::Stamp;
 use crate::roster::Member;
-use crate::state::{Group, StoredOffset, Topic, offset_bytes};
+use crate::state::{Group, StoredOffset, Topic, offset_bytes, remove_partitions};
 use crate::tag::partition_of;
 use crate::wire::Batch;
-use crate::{MemberId, Streams, TopicId, TopicSettings};
+use crate::{GroupId, MemberId, Streams, TopicId, TopicSettings};
 
 /// The message of a panic. The log holds only entries that `decide` wrote, so all of them are
 /// whole.
@@ -30,9 +31,10 @@ impl Streams {
             OFFSET_COMMITTED => self.offset_committed(entry),
             OFFSET_DELETED => {
                 let (group, topic, partition) = decode_offset_deleted(entry.body).expect(WHOLE);
-                let group = self.groups.get_mut(group.get()).expect("a group is created before it deletes offsets");
-                let removed = group.offsets.remove(&(topic, partition));
+                let known = self.groups.get_mut(group.get()).expect("a group is created before it deletes offsets");
+                let removed = known.offsets.remove(&(topic, partition));
                 self.offset_bytes -= removed.map_or(0, |removed| offset_bytes(&removed.metadata));
+                self.note_reader(topic, group);
             }
             TOPIC_CREATED => {
                 let body = TopicBody::decode(entry.body).expect(WHOLE);
@@ -71,16 +73,21 @@ impl Streams {
                 group.members.insert(Box::from(member.instance), Box::from(member.member));
             }
             GROUP_DELETED => {
-                let deleted = self.groups.remove(decode_id(entry.body).expect(WHOLE));
-                self.offset_bytes -= deleted.expect("a deleted group existed").offset_bytes();
+                let id = decode_id(entry.body).expect(WHOLE);
+                let deleted = self.groups.remove(id).expect("a deleted group existed");
+                self.offset_bytes -= deleted.offset_bytes();
+                for topic in deleted.topics() {
+                    self.readers.remove(&(topic, GroupId::new(id)));
+                }
             }
             UNREAD_PROTECTED => {
                 let (group, topic, protects) = decode_protected(entry.body).expect(WHOLE);
-                let group = self.groups.get_mut(group.get()).expect("a group is created before it protects");
+                let known = self.groups.get_mut(group.get()).expect("a group is created before it protects");
                 match protects {
-                    true => group.protected.insert(topic),
-                    false => group.protected.remove(&topic),
+                    true => known.protected.insert(topic),
+                    false => known.protected.remove(&topic),
                 };
+                self.note_reader(topic, group);
             }
             MEMBER_JOINED => {
                 let body = JoinedBody::decode(entry.body).expect(WHOLE);
@@ -126,29 +133,33 @@ impl Streams {
         let partitions = self.topics.get(gone.topic.get()).expect("a shared topic exists").1.partitions;
         let group = self.groups.get_mut(gone.group.get()).expect("a group is created before its members");
         group.rosters.entry(gone.topic).or_default().change(&gone.members, joined, partitions);
+        self.readers.insert((gone.topic, gone.group));
     }
 
     fn share_out_anew(&mut self, topic: TopicId, partitions: u32) {
-        let rosters = self.groups.values_mut().filter_map(|group| group.rosters.get_mut(&topic));
-        let others = rosters.filter(|roster| roster.partitions() != partitions);
-        others.for_each(|roster| roster.share_out(partitions));
+        let readers: Vec<GroupId> = self.readers_of(topic).map(|(id, _)| id).collect();
+        for id in readers {
+            let roster = self.groups.get_mut(id.get()).and_then(|group| group.rosters.get_mut(&topic));
+            if let Some(roster) = roster.filter(|roster| roster.partitions() != partitions) {
+                roster.share_out(partitions);
+            }
+        }
     }
 
     fn topic_deleted(&mut self, topic: TopicId) {
         let gone = self.topics.remove(topic.get()).expect("a deleted topic existed");
         self.count_no_longer(&gone.settings);
         self.partitions -= u64::from(gone.partitions);
-        let mut bytes = 0;
-        for group in self.groups.values_mut() {
-            group.offsets.retain(|(of, _), committed| {
-                let stays = *of != topic;
-                bytes += if stays { 0 } else { offset_bytes(&committed.metadata) };
-                stays
+        let readers: Vec<GroupId> = self.readers_of(topic).map(|(id, _)| id).collect();
+        for id in readers {
+            self.readers.remove(&(topic, id));
+            let group = self.groups.get_mut(id.get()).expect("a reader of a topic exists");
+            remove_partitions(&mut group.offsets, topic, |committed| {
+                self.offset_bytes -= offset_bytes(&committed.metadata);
             });
             group.protected.remove(&topic);
             group.rosters.remove(&topic);
         }
-        self.offset_bytes -= bytes;
         self.producers.drop_topic(topic);
     }
 
@@ -162,6 +173,9 @@ impl Streams {
             metadata: Box::from(body.metadata),
         };
         let replaced = group.offsets.insert((body.topic, body.partition), committed);
+        if replaced.is_none() {
+            self.readers.insert((body.topic, body.group));
+        }
         let before = replaced.map_or(0, |replaced| offset_bytes(&replaced.metadata));
         self.offset_bytes = self.offset_bytes - before + offset_bytes(body.metadata);
     }

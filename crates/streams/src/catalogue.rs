@@ -74,11 +74,6 @@ impl<T> Catalogue<T> {
         self.things.iter().map(|(id, (name, thing))| (*id, &**name, thing))
     }
 
-    /// Everything in the order of the ids.
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.things.values_mut().map(|(_, thing)| thing)
-    }
-
     /// The ids in the order of the names.
     pub(crate) fn ids_by_name(&self) -> impl Iterator<Item = u32> {
         self.ids.values().copied()

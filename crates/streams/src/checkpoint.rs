@@ -11,7 +11,7 @@ use crate::producers::Producers;
 use crate::roster::Roster;
 use crate::samples::Samples;
 use crate::state::{Group, PartitionState, StoredOffset, Topic};
-use crate::{Generation, MemberId, Streams, TopicId, TopicSettings};
+use crate::{Generation, GroupId, MemberId, Streams, TopicId, TopicSettings};
 
 const CHECKPOINT_VERSION: u8 = 4;
 
@@ -56,6 +56,10 @@ impl Streams {
             offset_bytes: groups.iter().map(|(.., group)| group.offset_bytes()).sum(),
             compacting: topics.iter().filter(|(.., topic)| topic.settings.cleanup.compacts()).count(),
             compressing: topics.iter().filter(|(.., topic)| topic.settings.compresses()).count(),
+            readers: groups
+                .iter()
+                .flat_map(|(id, _, group)| group.topics().map(move |topic| (topic, GroupId::new(id))))
+                .collect(),
             topics,
             groups,
             producers: Producers::load(from)?,

@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Place, Position, Sequence, Timestamp};
 
+use crate::state::remove_partitions;
 use crate::wire::Batch;
 use crate::{ProducerId, Refusal, TopicId};
 
@@ -41,6 +42,8 @@ pub(crate) struct Producers {
     heard: BTreeSet<(Timestamp, ProducerId)>,
     /// The number of windows of all producers.
     windows: usize,
+    /// Each topic with each producer that has a window of it.
+    by_topic: BTreeSet<(TopicId, ProducerId)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,7 +213,10 @@ impl Producers {
         let known = self.known.get_mut(&stamp.producer).expect("an active producer is known");
         let before = known.windows.len();
         known.windows.entry(partition).or_default().add(stamp, base_offset, time, place);
-        self.windows += known.windows.len() - before;
+        if known.windows.len() > before {
+            self.windows += 1;
+            self.by_topic.insert((partition.0, stamp.producer));
+        }
         self.make_room(time);
     }
 
@@ -242,16 +248,24 @@ impl Producers {
             self.heard.pop_first();
             let forgotten = self.known.remove(&producer).expect("a remembered producer is known");
             self.windows -= forgotten.windows.len();
+            for (topic, _) in forgotten.windows.keys() {
+                self.by_topic.remove(&(*topic, producer));
+            }
         }
     }
 
-    /// Forgets the producers of a deleted topic.
-    pub(crate) fn drop_topic(&mut self, topic: TopicId) {
-        for known in self.known.values_mut() {
-            let before = known.windows.len();
-            known.windows.retain(|(of, _), _| *of != topic);
-            self.windows -= before - known.windows.len();
+    /// Forgets the producers of a deleted topic. Returns the number of windows looked at.
+    pub(crate) fn drop_topic(&mut self, topic: TopicId) -> usize {
+        let of_topic = (topic, ProducerId::new(0))..=(topic, ProducerId::new(u64::MAX));
+        let producers: Vec<ProducerId> = self.by_topic.range(of_topic).map(|(_, producer)| *producer).collect();
+        let mut dropped = 0;
+        for producer in producers {
+            self.by_topic.remove(&(topic, producer));
+            let known = self.known.get_mut(&producer).expect("a producer with a window is known");
+            dropped += remove_partitions(&mut known.windows, topic, |_| ());
         }
+        self.windows -= dropped;
+        dropped
     }
 
     /// For each batch that is known, its partition, and the offset after its last record.
@@ -305,6 +319,7 @@ impl Producers {
                 windows.insert(partition, Window::load(from)?);
             }
             producers.windows += windows.len();
+            producers.by_topic.extend(windows.keys().map(|(topic, _): &(TopicId, u32)| (*topic, id)));
             producers.heard.insert((heard, id));
             producers.known.insert(id, ProducerState { heard, topics_before, windows });
         }

@@ -6,6 +6,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
 use quire_model::{Sequence, Timestamp};
 
@@ -14,7 +15,7 @@ use crate::producers::Producers;
 use crate::roster::Roster;
 use crate::samples::Samples;
 use crate::tag::{PartitionTag, partition_tag};
-use crate::{Generation, KeptSettings, MemberId, TopicId, TopicSettings};
+use crate::{Generation, GroupId, KeptSettings, MemberId, TopicId, TopicSettings};
 
 /// The streams of a shard.
 #[derive(Debug, Default)]
@@ -34,6 +35,21 @@ pub struct Streams {
     pub(crate) partitions: u64,
     /// The bytes of all committed offsets, as [`offset_bytes`] counts them.
     pub(crate) offset_bytes: u64,
+    /// Each topic with each group that has an offset, a protection or a roster of it. So a change
+    /// of a topic looks at the groups of the topic only.
+    pub(crate) readers: BTreeSet<(TopicId, GroupId)>,
+}
+
+/// Removes what `partitions` has of a topic, and passes each value to `take`. Returns the number of
+/// removed values, which is also the number of values looked at.
+pub(crate) fn remove_partitions<T>(
+    partitions: &mut BTreeMap<(TopicId, u32), T>,
+    topic: TopicId,
+    mut take: impl FnMut(T),
+) -> usize {
+    let of_topic: Vec<(TopicId, u32)> = partitions.range((topic, 0)..=(topic, u32::MAX)).map(|(key, _)| *key).collect();
+    of_topic.iter().filter_map(|key| partitions.remove(key)).for_each(&mut take);
+    of_topic.len()
 }
 
 #[derive(Debug)]
@@ -133,7 +149,40 @@ impl Group {
     }
 }
 
+impl Group {
+    /// The topics that it has an offset, a protection or a roster of; some of them several times.
+    pub(crate) fn topics(&self) -> impl Iterator<Item = TopicId> {
+        let offsets = self.offsets.keys().map(|(topic, _)| *topic);
+        offsets.chain(self.protected.iter().copied()).chain(self.rosters.keys().copied())
+    }
+
+    /// Whether it has an offset, a protection or a roster of a topic.
+    fn reads(&self, topic: TopicId) -> bool {
+        let has_offset = self.offsets.range((topic, 0)..=(topic, u32::MAX)).next().is_some();
+        has_offset || self.protected.contains(&topic) || self.rosters.contains_key(&topic)
+    }
+}
+
 impl Streams {
+    /// The groups that have an offset, a protection or a roster of a topic, in the order of their
+    /// ids.
+    pub(crate) fn readers_of(&self, topic: TopicId) -> impl Iterator<Item = (GroupId, &Group)> {
+        let of_topic = (topic, GroupId::new(0))..=(topic, GroupId::new(u32::MAX));
+        self.readers.range(of_topic).map(|(_, id)| {
+            let (_, group) = self.groups.get(id.get()).expect("a reader of a topic exists");
+            (*id, group)
+        })
+    }
+
+    /// Updates whether a group is among the readers of a topic.
+    pub(crate) fn note_reader(&mut self, topic: TopicId, id: GroupId) {
+        let reads = self.groups.get(id.get()).is_some_and(|(_, group)| group.reads(topic));
+        match reads {
+            true => self.readers.insert((topic, id)),
+            false => self.readers.remove(&(topic, id)),
+        };
+    }
+
     /// The partitions of all topics.
     pub fn partition_count(&self) -> u64 {
         self.partitions
@@ -175,5 +224,64 @@ impl Streams {
     /// A topic's name and its state.
     pub(crate) fn topic_at(&self, topic: TopicId) -> Option<(&str, &Topic)> {
         self.topics.get(topic.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use quire_model::Model;
+    use quire_model::codec::{Decoder, Encoder};
+
+    use super::*;
+
+    /// Groups `0..groups`, each with an offset in each of the topics `0..topics`.
+    fn streams(groups: u32, topics: u32) -> Streams {
+        let mut streams = Streams::default();
+        for id in 0..topics {
+            let topic = Topic::new(1, TopicSettings::default(), KeptSettings::default());
+            streams.topics.add(id, &format!("t{id}"), topic);
+        }
+        for id in 0..groups {
+            let stored = || StoredOffset {
+                offset: Sequence::new(1),
+                leader_epoch: None,
+                time: Timestamp::ZERO,
+                metadata: Box::default(),
+            };
+            let offsets = (0..topics).map(|topic| ((TopicId::new(topic), 0), stored())).collect();
+            streams.groups.add(id, &format!("g{id}"), Group { offsets, ..Group::default() });
+        }
+        let mut saved = Encoder::new();
+        streams.save(&mut saved);
+        Streams::load(&mut Decoder::new(saved.as_slice())).expect("it was saved")
+    }
+
+    #[test]
+    fn the_groups_of_a_topic_are_those_that_read_it_after_every_change_and_a_restart() {
+        let (mut streams, topic) = (streams(3, 4), TopicId::new(2));
+        let readers = |streams: &Streams| streams.readers_of(topic).map(|(id, _)| id.get()).collect::<Vec<_>>();
+        assert_eq!(readers(&streams), [0, 1, 2]);
+        let group = streams.groups.get_mut(1).expect("it was added");
+        group.offsets.remove(&(topic, 0));
+        group.protected.insert(topic);
+        streams.note_reader(topic, GroupId::new(1));
+        assert_eq!(readers(&streams), [0, 1, 2], "it protects the topic");
+        streams.groups.get_mut(1).expect("it was added").protected.remove(&topic);
+        streams.note_reader(topic, GroupId::new(1));
+        assert_eq!(readers(&streams), [0, 2]);
+    }
+
+    #[test]
+    fn a_deletion_of_a_topic_looks_at_what_the_topic_has_whatever_else_there_is() {
+        let mut streams = streams(2, 1_000);
+        for topic in 0..1_000 {
+            let topic = TopicId::new(topic);
+            assert_eq!(streams.readers_of(topic).count(), 2);
+            let group = streams.groups.get_mut(0).expect("it was added");
+            assert_eq!(remove_partitions(&mut group.offsets, topic, drop), 1);
+        }
+        assert!(streams.groups.get(0).is_some_and(|(_, group)| group.offsets.is_empty()));
     }
 }

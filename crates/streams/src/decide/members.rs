@@ -127,7 +127,7 @@ impl<'c> Draft<'_, 'c> {
     /// none is.
     pub(super) fn unread_from(&self, topic: TopicId, partition: u32) -> Option<quire_model::Sequence> {
         let added = self.added();
-        let known = self.state.groups.iter().map(|(id, _, group)| (GroupId::new(id), group.protected.contains(&topic)));
+        let known = self.state.readers_of(topic).map(|(id, group)| (id, group.protected.contains(&topic)));
         let known = known.filter(|(id, _)| !added.protections.contains_key(&(*id, topic)));
         let changed = added.protections.iter().filter(|((_, of), _)| *of == topic);
         let changed = changed.map(|((id, _), protects)| (*id, *protects));
@@ -145,8 +145,8 @@ impl<'c> Draft<'_, 'c> {
 
     /// The topic has another number of partitions.
     pub(super) fn share_out_anew(&mut self, topic: TopicId, partitions: u32) {
-        let known = self.state.groups.iter().filter(|(_, _, group)| group.rosters.contains_key(&topic));
-        let known = known.map(|(id, ..)| GroupId::new(id));
+        let known = self.state.readers_of(topic).filter(|(_, group)| group.rosters.contains_key(&topic));
+        let known = known.map(|(id, _)| id);
         let added = self.added().rosters.keys().filter(|(_, of)| *of == topic).map(|(group, _)| *group);
         let groups: Vec<GroupId> = known.chain(added).collect();
         for group in groups {
