@@ -1,10 +1,15 @@
-//! The body of a request: unencoded, read whole within limits of size and time, and parsed as JSON.
+//! The body of a request: read whole within limits of size and time, unpacked, and parsed as JSON.
+//!
+//! A body in an encoding is unpacked on another thread. The unpacked bytes have the same limit as
+//! the body, and are claimed as they grow. So a few bytes that unpack to many are refused early.
 
 use std::error::Error;
+use std::io::{self, Read};
 
 use axum::RequestExt;
 use axum::body::{Body as IncomingBody, Bytes, HttpBody};
 use axum::extract::{FromRef, FromRequest, Request};
+use flate2::read::MultiGzDecoder;
 use http_body_util::LengthLimitError;
 use serde::Deserialize;
 use tokio_stream::StreamExt;
@@ -13,7 +18,16 @@ use crate::arriving::LateBody;
 use crate::error::Problem;
 use crate::given::GivenField;
 use crate::json;
-use crate::memory::{Claim, ResponseMemory};
+use crate::memory::{Claim, PIECE_BYTES, ResponseMemory};
+use crate::presentation::ContentEncoding;
+use crate::response::aside;
+
+/// The largest window of an encoded body, as its power of two: the one that RFC 9659 allows.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+
+/// The limit of the bodies of a route, in bytes. It is an extension of each request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BodyLimit(pub(crate) usize);
 
 /// A whole body, and its memory.
 #[derive(Debug)]
@@ -92,7 +106,13 @@ impl Body {
         memory: &ResponseMemory,
         too_long: &'static str,
     ) -> Result<Self, Problem> {
-        read(request.with_limited_body().into_body(), memory.claim(), too_long).await
+        let encoding = ContentEncoding::of_body(request.headers())?;
+        let BodyLimit(bytes_max) = *request.extensions().get().expect("each route has a limit");
+        let body = read(request.with_limited_body().into_body(), memory.claim(), too_long).await?;
+        match encoding.filter(|_| body.len() > 0) {
+            Some(encoding) => aside(move || unpacked(body, encoding, bytes_max, too_long)).await,
+            None => Ok(body),
+        }
     }
 }
 
@@ -119,6 +139,49 @@ async fn read(body: IncomingBody, mut claim: Claim, too_long: &str) -> Result<Bo
             None => return Ok(Body { bytes: bytes.into(), claim }),
         }
     }
+}
+
+/// Unpacks a body to at most `bytes_max` bytes.
+fn unpacked(body: Body, encoding: ContentEncoding, bytes_max: usize, too_long: &str) -> Result<Body, Problem> {
+    let Body { bytes: packed, mut claim } = body;
+    let bytes = match encoding {
+        ContentEncoding::Gzip => unpack(MultiGzDecoder::new(&*packed), &mut claim, bytes_max, too_long)?,
+        ContentEncoding::Zstd => {
+            let mut decoder = zstd::Decoder::with_buffer(&*packed).map_err(|error| not_encoded(&error))?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map_err(|error| not_encoded(&error))?;
+            let window = claim.apart(1 << ZSTD_WINDOW_LOG_MAX)?;
+            let bytes = unpack(decoder, &mut claim, bytes_max, too_long)?;
+            drop(window);
+            bytes
+        }
+    };
+    claim.release(packed.len());
+    Ok(Body { bytes: bytes.into(), claim })
+}
+
+/// Reads all bytes of a decoder, and claims the memory for them as they grow.
+fn unpack(mut decoder: impl Read, claim: &mut Claim, bytes_max: usize, too_long: &str) -> Result<Vec<u8>, Problem> {
+    let (mut bytes, mut piece) = (Vec::new(), vec![0; PIECE_BYTES]);
+    loop {
+        let count = decoder.read(&mut piece).map_err(|error| not_encoded(&error))?;
+        let needed = bytes.len() + count;
+        if count == 0 {
+            return Ok(bytes);
+        }
+        if needed > bytes_max {
+            return Err(Problem::too_large(too_long));
+        }
+        if needed > bytes.capacity() {
+            let capacity = needed.max((2 * bytes.capacity()).min(bytes_max));
+            claim.grow(capacity - bytes.capacity())?;
+            bytes.reserve_exact(capacity - bytes.len());
+        }
+        bytes.extend_from_slice(&piece[..count]);
+    }
+}
+
+fn not_encoded(error: &io::Error) -> Problem {
+    Problem::invalid(format!("the body is not in its Content-Encoding: {error}"))
 }
 
 fn unread(error: &axum::Error, too_long: &str) -> Problem {

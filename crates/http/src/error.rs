@@ -177,7 +177,7 @@ impl Problem {
     }
 
     pub(crate) fn encoded(encoding: &str) -> Self {
-        let message = format!("the body has Content-Encoding {encoding}: send it without encoding");
+        let message = format!("the body has Content-Encoding {encoding}: send it as gzip or zstd, or without encoding");
         Problem::new(Code::UnsupportedEncoding, message)
     }
 
@@ -285,7 +285,7 @@ impl IntoResponse for Problem {
         let retry_s = self.facts.get("retry_after_ms").and_then(Value::as_u64).map(|ms| ms.div_ceil(1_000));
         // Names the header, so that a client knows which of its headers failed (RFC 9110, 15.5.16).
         let accepted = match self.code {
-            Code::UnsupportedEncoding => Some((ACCEPT_ENCODING, "identity")),
+            Code::UnsupportedEncoding => Some((ACCEPT_ENCODING, "gzip, zstd, identity")),
             Code::UnsupportedMediaType => Some((ACCEPT, "application/json")),
             _ => None,
         };

@@ -7,7 +7,7 @@
 use std::future::Future;
 
 use axum::extract::Query;
-use axum::http::header::ACCEPT_ENCODING;
+use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 use axum::http::{HeaderMap, HeaderValue, Uri};
 
 use crate::error::Problem;
@@ -37,7 +37,7 @@ pub(crate) enum ValueForm {
     Base64,
 }
 
-/// An encoding that the client accepts.
+/// An encoding that the client accepts, or of its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContentEncoding {
     Gzip,
@@ -117,6 +117,23 @@ impl ContentEncoding {
             _ => None,
         });
         encodings.reduce(|best, next| if next == ContentEncoding::Zstd { next } else { best })
+    }
+
+    /// The encoding of the body of a request; `None` when the body is not encoded.
+    ///
+    /// # Errors
+    /// When the encoding is unknown, or there are several.
+    pub(crate) fn of_body(headers: &HeaderMap) -> Result<Option<Self>, Problem> {
+        let values = headers.get_all(CONTENT_ENCODING).iter();
+        let names = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+        let names: Vec<&[u8]> =
+            names.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"identity")).collect();
+        match *names {
+            [] => Ok(None),
+            [name] if name.eq_ignore_ascii_case(b"gzip") => Ok(Some(ContentEncoding::Gzip)),
+            [name] if name.eq_ignore_ascii_case(b"zstd") => Ok(Some(ContentEncoding::Zstd)),
+            _ => Err(Problem::encoded(&String::from_utf8_lossy(&names.join(&b", "[..])))),
+        }
     }
 
     /// The value of the header `Content-Encoding`.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
+use axum::{Extension, Router};
 
 use crate::app::App;
+use crate::body::BodyLimit;
 use crate::error::{self, Problem};
 use crate::{
     backup, bulk, commit, compact, events, graph, groups, health, jobs, life, metrics, queues, records, requests,
@@ -81,7 +82,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/graphs/{graph}/changes", get(graph::changes))
         .route("/v1/graphs/{graph}/subscribe", get(graph::subscribe))
         .route("/v1/graphs/{graph}/export", get(graph::export))
-        .route("/v1/graphs/{graph}/import", post(graph::import).layer(DefaultBodyLimit::max(graph::IMPORT_BYTES_MAX)))
+        .route("/v1/graphs/{graph}/import", post(graph::import).layer(body_limit(graph::IMPORT_BYTES_MAX)))
         .route("/v1/compact", post(compact::compact))
         .route("/v1/backup", get(backup::backup))
         .route("/v1/stats", get(stats::stats))
@@ -92,7 +93,12 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/errors/{code}", get(error::page))
         .fallback(async || Problem::unknown_route())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
-        .layer(DefaultBodyLimit::max(body_bytes_max))
+        .layer(body_limit(body_bytes_max))
         .layer(from_fn_with_state(Arc::clone(&app), requests::count))
         .with_state(app)
+}
+
+/// Limits a body, as it arrives and as it is unpacked.
+fn body_limit(bytes_max: usize) -> (DefaultBodyLimit, Extension<BodyLimit>) {
+    (DefaultBodyLimit::max(bytes_max), Extension(BodyLimit(bytes_max)))
 }

@@ -9,8 +9,8 @@
 
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, CONTENT_ENCODING,
-    CONTENT_TYPE, HOST, ORIGIN, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, CONTENT_TYPE, HOST, ORIGIN,
+    VARY,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -20,6 +20,7 @@ use quire_access::browser::{self, HostProblem};
 
 use crate::Settings;
 use crate::error::Problem;
+use crate::presentation::ContentEncoding;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -102,16 +103,9 @@ fn is_from_another_site(method: &Method, headers: &HeaderMap) -> bool {
 /// Checks the type and the encoding of a body.
 ///
 /// # Errors
-/// When a page of another site could send it without asking first, or its bytes would be stored as
-/// if they were not encoded.
+/// When a page of another site could send it without asking first, or its encoding is unknown.
 pub(crate) fn check_body(uri: &Uri, headers: &HeaderMap, body: &impl Body) -> Result<(), Problem> {
-    let encodings = headers.get_all(CONTENT_ENCODING).iter();
-    let mut encodings =
-        encodings.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
-    let is_plain = |encoding: &[u8]| encoding.is_empty() || encoding.eq_ignore_ascii_case(b"identity");
-    if let Some(encoding) = encodings.find(|encoding| !is_plain(encoding)) {
-        return Err(Problem::encoded(&String::from_utf8_lossy(encoding)));
-    }
+    ContentEncoding::of_body(headers)?;
     if body.is_end_stream() {
         return Ok(());
     }

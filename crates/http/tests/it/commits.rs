@@ -1,8 +1,12 @@
 //! Commits over HTTP: their effects, and the errors of refused or invalid ones.
 
+use std::io::Write;
+
+use flate2::write::GzEncoder;
+use quire_http::Settings;
 use serde_json::{Value, json};
 
-use crate::served::Served;
+use crate::served::{Answer, Served};
 
 fn departure() -> Value {
     let unseen = json!({"items": [{"types": ["Departed"], "tags": ["flight:UA1545"]}]});
@@ -199,13 +203,58 @@ fn a_body_that_is_encoded_is_refused_instead_of_being_taken_for_what_it_encodes(
         let head = served.head("POST", "/v1/graphs/g/import", body.len(), &headers);
         served.send(format!("{head}{body}").as_bytes())
     };
-    for encoding in ["gzip", "br", "identity, gzip", "identity\r\nContent-Encoding: zstd"] {
+    for encoding in ["br", "identity, deflate", "gzip, gzip", "gzip\r\nContent-Encoding: zstd"] {
         let answer = send(&format!("Content-Encoding: {encoding}\r\n"));
         assert_eq!((answer.status, &answer.json()["code"]), (415, &json!("unsupported_encoding")), "{encoding}");
-        assert!(answer.head.contains("accept-encoding: identity"), "{answer:?}");
+        assert!(answer.head.contains("accept-encoding: gzip, zstd, identity"), "{answer:?}");
+    }
+    for encoding in ["gzip", "zstd"] {
+        let answer = send(&format!("Content-Encoding: {encoding}\r\n"));
+        assert_eq!((answer.status, &answer.json()["code"]), (400, &json!("invalid")), "{encoding}");
     }
     for encoding in ["", "Content-Encoding: Identity\r\n", "Content-Encoding:\r\n"] {
         assert_eq!(send(encoding).status, 200, "{encoding}");
+    }
+}
+
+/// Encodes a body in gzip, and in zstd.
+fn encoded(body: &[u8]) -> [(&'static str, Vec<u8>); 2] {
+    let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(body).expect("encoded");
+    [("gzip", gzip.finish().expect("encoded")), ("zstd", zstd::encode_all(body, 1).expect("encoded"))]
+}
+
+/// Posts a body in an encoding.
+fn post_encoded(served: &Served, path: &str, encoding: &str, body: &[u8]) -> Answer {
+    let headers = format!("Connection: close\r\nContent-Encoding: {encoding}\r\n");
+    served.send(&[served.head("POST", path, body.len(), &headers).as_bytes(), body].concat())
+}
+
+#[test]
+fn a_body_in_gzip_or_zstd_is_unpacked_within_its_limit_and_the_memory() {
+    let served = Served::new();
+    let file = br#"{"block":{"name":"a","kind":"k"}}"#;
+    for (encoding, body) in encoded(file) {
+        assert_eq!(post_encoded(&served, "/v1/graphs/g/import", encoding, &body).status, 200, "{encoding}");
+        let cut = post_encoded(&served, "/v1/graphs/g/import", encoding, &body[..body.len() - 5]);
+        assert_eq!(cut.status, 400, "{encoding}: {cut:?}");
+    }
+    let commit = br#"{"parts": [{"enqueue": {"queue": "q", "payload": 1}}]}"#;
+    for (encoding, body) in encoded(commit) {
+        assert_eq!(post_encoded(&served, "/v1/commit", encoding, &body).status, 200, "{encoding}");
+    }
+    // A few KiB are 300 MiB of spaces, and no route takes a body of that size.
+    for (encoding, bomb) in encoded(&vec![b' '; 300 << 20]) {
+        for path in ["/v1/commit", "/v1/graphs/g/import"] {
+            let answer = post_encoded(&served, path, encoding, &bomb);
+            assert_eq!((answer.status, &answer.json()["code"]), (413, &json!("too_large")), "{encoding} {path}");
+        }
+    }
+    // The whole memory is less than the body.
+    let small = Served::with_settings(Settings { memory_bytes_max: 4 << 20, ..Settings::default() }, |builder| builder);
+    for (encoding, body) in encoded(&vec![b' '; 6 << 20]) {
+        let answer = post_encoded(&small, "/v1/graphs/g/import", encoding, &body);
+        assert_eq!((answer.status, &answer.json()["code"]), (413, &json!("too_large")), "{encoding}");
     }
 }
 
