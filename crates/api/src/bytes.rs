@@ -16,19 +16,21 @@ use std::str::FromStr;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::Failure;
+use crate::schema::inline_schema;
 
 /// Maximum depth of a JSON value. It is half of the usual limit of parsers (serde_json: 128),
 /// because a response nests the value in its own objects.
 pub const JSON_DEPTH_MAX: usize = 64;
 
 /// A string of a request, borrowed from its body unless it has escapes.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Text<'r>(#[serde(borrow)] Cow<'r, str>);
 
@@ -82,6 +84,8 @@ impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for ParsedText<T> {
     }
 }
 
+inline_schema!(all T: ParsedText<T>, "ParsedText", {"type": "string"});
+
 /// Bytes that a request gives in base64 (RFC 4648, with padding).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base64(Vec<u8>);
@@ -91,6 +95,8 @@ impl<'de> Deserialize<'de> for Base64 {
         from_text(deserializer, |text| STANDARD.decode(text).map(Base64).map_err(|error| format!("base64: {error}")))
     }
 }
+
+inline_schema!(Base64, "Base64", {"type": "string", "contentEncoding": "base64"});
 
 /// A tag of a request: a string, or an object with its bytes in base64. A response shows
 /// a tag that is not text in this form.
@@ -117,6 +123,18 @@ impl<'de: 'r, 'r> Deserialize<'de> for TagRequest<'r> {
         deserializer.deserialize_any(TagVisitor(PhantomData))
     }
 }
+
+inline_schema!(TagRequest<'_>, "Tag", {
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "object",
+            "properties": {"base64": {"type": "string", "contentEncoding": "base64"}},
+            "required": ["base64"],
+            "additionalProperties": false
+        }
+    ]
+});
 
 struct TagVisitor<'r>(PhantomData<&'r ()>);
 

@@ -33,6 +33,8 @@ mod failure;
 
 mod page;
 
+mod schema;
+
 mod bytes;
 pub mod request;
 

@@ -1,9 +1,11 @@
 //! The envelope of a list: its items, and where the next page begins.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A page of a list.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PageOf{T}")]
 pub struct ListPage<T, F = NoFacts> {
     /// The items.
     pub data: Vec<T>,
@@ -17,7 +19,7 @@ pub struct ListPage<T, F = NoFacts> {
 }
 
 /// A page without facts.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct NoFacts {}
 
 impl<T> ListPage<T> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::jobs::{BulkId, BulkProgress};
 use quire_api::ListPage;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
@@ -16,8 +17,8 @@ use crate::params::{Params, PathNames, parse};
 use crate::response::JsonResponse;
 use quire_api::request::{BulkRequest, PartRequest};
 
-#[derive(Debug, Serialize)]
-struct BulkReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct BulkReply {
     bulk: String,
     looked_at: u64,
     changed: u64,

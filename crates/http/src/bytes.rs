@@ -8,7 +8,8 @@ use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use quire_api::request::is_shallow;
+use quire_api::request::{TagRequest, is_shallow};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -126,9 +127,79 @@ impl Serialize for TagReply<'_> {
     }
 }
 
+/// The description of a tag is that of a tag in a request.
+impl JsonSchema for TagReply<'_> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Tag".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        TagRequest::json_schema(generator)
+    }
+}
+
+/// Descriptions of values in responses. A value is in one of its fields.
+pub(crate) mod shown {
+    use std::borrow::Cow;
+
+    use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+    use serde_json::{Map, json};
+
+    macro_rules! shown {
+        ($($type:ident $($name:literal)+,)+) => {$(
+            #[derive(Debug)]
+            pub(crate) enum $type {}
+
+            impl JsonSchema for $type {
+                fn inline_schema() -> bool {
+                    true
+                }
+
+                fn schema_name() -> Cow<'static, str> {
+                    stringify!($type).into()
+                }
+
+                fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                    fields(&[$($name),+])
+                }
+            }
+        )+};
+    }
+
+    fn fields(names: &[&str]) -> Schema {
+        let mut fields = Map::new();
+        for name in names {
+            fields.insert((*name).to_owned(), json!(true));
+            fields.insert(format!("{name}_text"), json!({"type": "string"}));
+            fields.insert(format!("{name}_base64"), json!({"type": "string", "contentEncoding": "base64"}));
+        }
+        json_schema!({"type": "object", "properties": fields})
+    }
+
+    shown! {
+        Payload "payload",
+        Checkpoint "checkpoint",
+        Metadata "metadata",
+        Content "content",
+        Properties "properties",
+        Data "data",
+        Key "key",
+        ValueBytes "value",
+        UniqueKey "unique_key",
+        Progress "progress",
+        ResultBytes "result",
+        StateBytes "state",
+        NotedBytes "payload" "progress" "result",
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use quire_api::request::{Base64, JSON_DEPTH_MAX, TagRequest, Text, given};
+    use quire_api::request::{Base64, JSON_DEPTH_MAX, Text, given};
     use serde::Deserialize;
 
     use super::*;

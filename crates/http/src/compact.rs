@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
@@ -12,8 +13,8 @@ use crate::params::Params;
 use crate::response::{JsonResponse, aside};
 
 /// The result; bytes are bytes of files.
-#[derive(Debug, Serialize)]
-struct CompactionReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CompactionReply {
     segments: u64,
     entries_dropped: u64,
     bytes_before: u64,

@@ -4,6 +4,8 @@
 //! The table of `quire-api` has the code and the status of each failure, and its facts. The type of
 //! a problem is the path of the page of its code, which [`page`] serves.
 
+use std::borrow::Cow;
+
 use axum::http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -11,6 +13,7 @@ use quire::events::SelectRefusal;
 use quire::{CommitRefusal, Reason};
 use quire_access::budget::BudgetRefusal;
 use quire_api::{Code, FactValue, Failure, TimeUnit};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -32,14 +35,29 @@ pub(crate) struct Problem {
     facts: Map<String, Value>,
 }
 
+/// The name of a code, for the description.
+pub(crate) enum CodeName {}
+
+impl JsonSchema for CodeName {
+    fn schema_name() -> Cow<'static, str> {
+        "Code".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names: Vec<_> = Code::ALL.iter().map(|code| code.name()).collect();
+        json_schema!({"type": "string", "enum": names})
+    }
+}
+
 /// A problem in a response.
-#[derive(Debug, Serialize)]
-struct ProblemReply<'p> {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ProblemReply<'p> {
     #[serde(rename = "type")]
     kind: String,
     title: &'static str,
     status: u16,
     detail: &'p str,
+    #[schemars(with = "CodeName")]
     code: &'static str,
     #[serde(flatten)]
     facts: &'p Map<String, Value>,
@@ -317,7 +335,7 @@ mod tests {
             assert_eq!(problem.status.as_u16(), problem.code.http(), "{reason:?}");
             assert_eq!(problem.message, failure.message);
             let facts = failure.facts.into_iter().map(|fact| (fact.name.to_owned(), json_of(fact.value)));
-            assert_eq!(problem.facts, facts.collect(), "{reason:?}");
+            assert_eq!(problem.facts, facts.collect::<Map<_, _>>(), "{reason:?}");
 
             let of_part = Problem::refused(&CommitRefusal { part: 3, reason });
             assert_eq!(of_part.facts["part"], 3);

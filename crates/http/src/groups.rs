@@ -9,6 +9,7 @@ use quire::streams::Streams;
 use quire::{Database, GroupMember, GroupOffset, NextEvent, Sequence, Source, Timestamp};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
@@ -18,8 +19,8 @@ use crate::idempotency::NoRequestKey;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
 
-#[derive(Debug, Serialize)]
-struct GroupReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct GroupReply {
     group: String,
     /// The number of partitions with a committed offset.
     partitions: usize,
@@ -28,8 +29,8 @@ struct GroupReply {
     members: usize,
 }
 
-#[derive(Debug, Serialize)]
-struct GroupWithOffsets {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct GroupWithOffsets {
     group: String,
     generation: u32,
     /// The partitions of each member of the current generation; empty when there is none.
@@ -40,8 +41,8 @@ struct GroupWithOffsets {
     offsets: Vec<OffsetReply>,
 }
 
-#[derive(Debug, Serialize)]
-struct MemberReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MemberReply {
     topic: String,
     member: u64,
     name: String,
@@ -50,8 +51,8 @@ struct MemberReply {
     until_ms: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct OffsetReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct OffsetReply {
     #[serde(flatten)]
     source: GroupSourceReply,
     partition: u32,
@@ -67,47 +68,47 @@ struct OffsetReply {
     time_ms: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum GroupSourceReply {
+pub(crate) enum GroupSourceReply {
     Topic(String),
     Store(String),
     Queue(String),
 }
 
 /// A new offset of a group in an event store.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct PositionRequest {
+pub(crate) struct PositionRequest {
     /// The position of the next event to read.
     offset: u64,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct GroupEventRequest {
+pub(crate) struct GroupEventRequest {
     /// The number of the next event to read.
     offset: Option<u64>,
     /// Instead of a number.
     to: Option<PartitionEnd>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum PartitionEnd {
+pub(crate) enum PartitionEnd {
     Start,
     End,
 }
 
-#[derive(Debug, Serialize)]
-struct GroupEventReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct GroupEventReply {
     group: String,
     queue: String,
     offset: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct PositionReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PositionReply {
     group: String,
     store: String,
     offset: u64,
@@ -161,7 +162,7 @@ pub(crate) async fn group(
 }
 
 /// The lag of a group, over all partitions that it reads.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct GroupStats {
     pub(crate) group: String,
     pub(crate) members: usize,

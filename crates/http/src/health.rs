@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::extract::State;
 use quire::{Duty, ErrorKind};
 use quire_api::Code;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
@@ -20,8 +21,8 @@ const ANSWER_S_MAX: u64 = 5;
 /// Maximum number of damaged places in a response; `damaged` of `/v1/stats` counts all.
 const DAMAGE_MAX: usize = 16;
 
-#[derive(Debug, Serialize)]
-struct Health {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Health {
     /// * `no_space`: a commit was refused for lack of disk space, and no commit that needs space
     ///   has succeeded since. Commits that free space still work.
     /// * `no_segment`: a commit was refused because its segment could not be created for another

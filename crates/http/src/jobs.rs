@@ -7,11 +7,12 @@ use quire::jobs::{Command, Cursor, Filter, JobId, JobState, JobView, States, Sta
 use quire::{Commit, Database, Part, Timestamp};
 use quire_access::BoundedRequest;
 use quire_api::{ListPage, NoFacts};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::ShownBytes;
+use crate::bytes::{ShownBytes, shown};
 use crate::commit::{committed, done, submit};
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
@@ -24,7 +25,7 @@ use quire_api::request::{Ack, ChangeRequest, Fail, Heartbeat, OnJob, PartRequest
 const JOBS_AT_ONCE: usize = 64;
 
 /// A job. Absent fields are left out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct JobReply {
     job: String,
     queue: String,
@@ -35,6 +36,7 @@ pub(crate) struct JobReply {
     priority: u8,
     tags: Vec<String>,
     #[serde(flatten)]
+    #[schemars(with = "shown::UniqueKey")]
     unique_key: Option<ShownBytes<'static>>,
     enqueued_at_ms: u64,
     run_at_ms: u64,
@@ -59,18 +61,22 @@ pub(crate) struct JobReply {
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
     #[serde(flatten)]
+    #[schemars(with = "shown::Payload")]
     payload: ShownBytes<'static>,
     #[serde(flatten)]
+    #[schemars(with = "shown::Progress")]
     progress: Option<ShownBytes<'static>>,
     #[serde(flatten)]
+    #[schemars(with = "shown::Checkpoint")]
     checkpoint: Option<ShownBytes<'static>>,
     #[serde(flatten)]
+    #[schemars(with = "shown::ResultBytes")]
     result: Option<ShownBytes<'static>>,
 }
 
 /// A job with its history.
-#[derive(Debug, Serialize)]
-struct JobWithHistory {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct JobWithHistory {
     #[serde(flatten)]
     job: JobReply,
     /// Its last steps, oldest first.
@@ -80,8 +86,8 @@ struct JobWithHistory {
 }
 
 /// A step of a job's life.
-#[derive(Debug, Serialize)]
-struct StepReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StepReply {
     position: u64,
     time_ms: u64,
     what: String,

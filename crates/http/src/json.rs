@@ -3,9 +3,11 @@
 //! An error tells line and column. The path of the field is found by a scan of the text up to
 //! there, so that no type needs a second parser that tracks paths.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -33,6 +35,20 @@ pub(crate) struct BoundedList<T, const MAX: usize>(pub(crate) Vec<T>);
 impl<T, const MAX: usize> Default for BoundedList<T, MAX> {
     fn default() -> Self {
         BoundedList(Vec::new())
+    }
+}
+
+impl<T: JsonSchema, const MAX: usize> JsonSchema for BoundedList<T, MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "BoundedList".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "array", "items": generator.subschema_for::<T>(), "maxItems": MAX})
     }
 }
 

@@ -51,6 +51,8 @@ mod presentation;
 mod error;
 mod response;
 
+mod openapi;
+
 mod commit;
 mod idempotency;
 

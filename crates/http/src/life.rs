@@ -13,11 +13,12 @@ use axum::http::HeaderMap;
 use quire::LifeEvents;
 use quire::jobs::{Cause, Cursor, JobEvent, JobState, LifeEvent, LifeFilter};
 use quire_access::BoundedRequest;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::app::App;
-use crate::bytes::ShownBytes;
+use crate::bytes::{ShownBytes, shown};
 use crate::error::Problem;
 use crate::params::{Params, parse};
 use crate::presentation::Presentation;
@@ -31,8 +32,8 @@ const BATCH_EVENTS_MAX: usize = 256;
 const BATCH_BYTES: usize = 256 << 10;
 
 /// An event. Absent fields are left out.
-#[derive(Debug, Serialize)]
-struct JobEventReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct JobEventReply {
     after: String,
     number: u64,
     queue: String,
@@ -55,6 +56,7 @@ struct JobEventReply {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     #[serde(flatten)]
+    #[schemars(with = "shown::NotedBytes")]
     data: Option<ShownBytes<'static>>,
 }
 

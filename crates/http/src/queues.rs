@@ -12,6 +12,7 @@ use quire::jobs::{Command, FetchedJob, Filter, JobState, QueueSettings, QueueSta
 use quire::{Commit, Database, Part, ReadView, Reply, jobs};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -32,7 +33,7 @@ use quire_api::request::{Fetch, PartRequest, SettingRequest, SettingsChange, cou
 const WAIT_MS_MAX: u64 = 60_000;
 
 /// The number of jobs in each state of a queue, and its settings that are not defaults.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct QueueReply {
     pub(crate) queue: String,
     #[serde(flatten)]
@@ -42,7 +43,7 @@ pub(crate) struct QueueReply {
 }
 
 /// The parameters of a fetch from the queue in the path.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FetchRequest<'r> {
     #[serde(default = "count_default")]
@@ -56,7 +57,7 @@ pub(crate) struct FetchRequest<'r> {
 }
 
 /// The parameters of a fetch from several queues.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FetchAllRequest<'r> {
     #[serde(borrow)]
@@ -73,8 +74,8 @@ pub(crate) struct FetchAllRequest<'r> {
     wait_ms: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct FetchReply<'a> {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct FetchReply<'a> {
     jobs: Vec<FetchedReply<'a>>,
 }
 

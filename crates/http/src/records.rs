@@ -14,18 +14,19 @@ use quire_access::{
     BoundedRequest, Decompression, LargeRecord, RECORDS_BYTES_DEFAULT, RECORDS_BYTES_MAX, RecordsError, RecordsRead,
 };
 use quire_api::ListPage;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::bytes::ShownBytes;
+use crate::bytes::{ShownBytes, shown};
 use crate::error::Problem;
 use crate::params::{Params, PathNames, within};
 use crate::response::{JsonResponse, aside};
 use crate::topics::unknown_topic;
 
 /// The facts of a page of records.
-#[derive(Debug, Serialize)]
-struct RecordsPosition {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RecordsPosition {
     /// The records that are too large for a response.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     skipped: Vec<SkippedRecord>,
@@ -33,29 +34,33 @@ struct RecordsPosition {
     next_offset: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct SkippedRecord {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SkippedRecord {
     offset: u64,
     reason: &'static str,
     bytes: usize,
 }
 
-#[derive(Debug, Serialize)]
-struct RecordReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RecordReply {
     offset: u64,
     timestamp_ms: i64,
     #[serde(flatten)]
+    #[schemars(with = "shown::Key")]
     key: ShownBytes<'static>,
     #[serde(flatten)]
+    #[schemars(with = "shown::ValueBytes")]
     value: ShownBytes<'static>,
     headers: Vec<HeaderReply>,
 }
 
-#[derive(Debug, Serialize)]
-struct HeaderReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct HeaderReply {
     #[serde(flatten)]
+    #[schemars(with = "shown::Key")]
     key: ShownBytes<'static>,
     #[serde(flatten)]
+    #[schemars(with = "shown::ValueBytes")]
     value: ShownBytes<'static>,
 }
 

@@ -11,8 +11,8 @@ use crate::app::App;
 use crate::body::BodyLimit;
 use crate::error::{self, Problem};
 use crate::{
-    backup, bulk, commit, compact, events, graph, groups, health, jobs, life, metrics, queues, records, requests,
-    stats, topics,
+    backup, bulk, commit, compact, events, graph, groups, health, jobs, life, metrics, openapi, queues, records,
+    requests, stats, topics,
 };
 
 /// All routes, over these components. Names in paths are percent-encoded, by the client or by
@@ -91,6 +91,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/readyz", get(health::ready))
         .route("/metrics", get(metrics::metrics))
         .route("/errors/{code}", get(error::page))
+        .route("/openapi.json", get(openapi::description))
         .fallback(async || Problem::unknown_route())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(body_limit(body_bytes_max))

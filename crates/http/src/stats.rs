@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::{Database, DutyFailure, Statistics};
 use quire_access::BoundedRequest;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
@@ -17,7 +18,7 @@ use crate::response::{JsonResponse, bounded};
 use crate::{events, graph, groups, queues, topics};
 
 /// The contents, and counts since the database was opened.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Stats {
     /// `sync` or `os`.
     pub(crate) durability: String,
@@ -57,7 +58,7 @@ pub(crate) struct Stats {
 }
 
 /// A limit on names, or on other things that all models together have a limited number of.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct LimitStats {
     /// The setting.
     pub(crate) limit: &'static str,
@@ -80,7 +81,7 @@ impl StatsBounds {
 }
 
 /// A background duty whose last run failed.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct FailingStats {
     pub(crate) duty: String,
     /// The number of consecutive failures.
@@ -103,7 +104,7 @@ impl FailingStats {
 }
 
 /// An event store.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StoreStats {
     pub(crate) store: String,
     /// The number of events ever appended: the position of the last.
@@ -120,7 +121,7 @@ pub(crate) struct SubscriptionStats {
 }
 
 /// A topic.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TopicStats {
     pub(crate) topic: String,
     pub(crate) partitions: u32,

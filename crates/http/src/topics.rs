@@ -9,6 +9,7 @@ use quire::streams::{Partition, PartitionOffsets, TopicSettings};
 use quire::{Database, PartitionStatistics, TopicStatistics};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
@@ -24,14 +25,14 @@ use quire_api::request::PartRequest;
 /// Maximum wait for new records, in milliseconds.
 const WAIT_MS_MAX: u64 = 60_000;
 
-#[derive(Debug, Serialize)]
-struct TopicReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TopicReply {
     topic: String,
     partitions: u32,
 }
 
-#[derive(Debug, Serialize)]
-struct PartitionReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PartitionReply {
     partition: u32,
     /// The offset of the first existing record.
     start: u64,
@@ -45,8 +46,8 @@ struct PartitionReply {
     bytes: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct TopicWithPartitions {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TopicWithPartitions {
     topic: String,
     settings: SettingsReply,
     /// The groups whose unread records are kept.
@@ -56,8 +57,8 @@ struct TopicWithPartitions {
     written: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct SettingsReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SettingsReply {
     retention_ms: Option<u64>,
     retention_bytes: Option<u64>,
     batch_bytes_max: u32,
@@ -84,16 +85,16 @@ impl SettingsReply {
     }
 }
 
-#[derive(Debug, Serialize)]
-struct TopicOffsetReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TopicOffsetReply {
     partition: u32,
     offset: u64,
     metadata: String,
     time_ms: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct TopicGroupReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TopicGroupReply {
     topic: String,
     group: String,
     /// One offset for each partition with a committed offset of the group.

@@ -87,6 +87,7 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("csv", &["quire-http", "quire-cli"], "files are read where they come in"),
     ("quick-xml", &["quire-http"], "files are read where they come in"),
     ("kafka-protocol", &["quire-kafka"], "the database knows no wire format"),
+    ("schemars", &["quire-api", "quire-http"], "only requests and responses in JSON have a description"),
     (
         "serde",
         &["quire", "quire-api", "quire-http", "quire-cli", "quire-bench"],

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use quire::events::{self, Command, EventId, EventPosition, NewEvent, Query, QueryItem};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -10,7 +11,7 @@ use crate::Failure;
 use crate::bytes::{Base64, ParsedText, TagRequest, Text, given};
 
 /// Appends events under conditions.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AppendPart<'r> {
     #[serde(borrow)]
@@ -22,7 +23,7 @@ pub struct AppendPart<'r> {
 }
 
 /// The same for the store in the path, with the position of the source that was read.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AppendRequest<'r> {
     #[serde(borrow, default)]
@@ -33,7 +34,7 @@ pub struct AppendRequest<'r> {
     upstream: Option<SourceRead<'r>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SourceRead<'r> {
     #[serde(borrow)]
@@ -42,7 +43,7 @@ struct SourceRead<'r> {
 }
 
 /// Records the position up to which a store has read a source.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpstreamPart<'r> {
     #[serde(borrow)]
@@ -52,7 +53,7 @@ pub struct UpstreamPart<'r> {
     position: u64,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NewEventRequest<'r> {
     #[serde(rename = "type", borrow)]
@@ -73,7 +74,7 @@ struct NewEventRequest<'r> {
 }
 
 /// One of the two conditions; `after` belongs to the first.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ConditionRequest<'r> {
     #[serde(borrow)]
@@ -83,7 +84,7 @@ struct ConditionRequest<'r> {
     last_is: Option<LastIs<'r>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LastIs<'r> {
     #[serde(borrow)]
@@ -92,7 +93,7 @@ struct LastIs<'r> {
 }
 
 /// Selects events: items joined by OR.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueryRequest<'r> {
     #[serde(borrow)]
@@ -100,7 +101,7 @@ pub struct QueryRequest<'r> {
 }
 
 /// Types joined by OR, tags joined by AND.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ItemRequest<'r> {
     #[serde(borrow, default)]

@@ -2,6 +2,7 @@
 
 use quire::Position;
 use quire::graph::{self, BlockId, BlockRef, Command, Version};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -9,7 +10,7 @@ use crate::Failure;
 use crate::bytes::{Base64, ParsedText, Text, given};
 
 /// Names a block.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged, deny_unknown_fields, expecting = "a block must be its name, or {\"id\": its 32 hexadecimal digits}")]
 pub enum BlockRequest<'r> {
     /// By its name.
@@ -23,7 +24,7 @@ pub enum BlockRequest<'r> {
 }
 
 /// Puts a block.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutBlockPart<'r> {
     #[serde(borrow)]
@@ -50,7 +51,7 @@ pub struct PutBlockPart<'r> {
 }
 
 /// Deletes a block and its edges.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteBlockPart<'r> {
     #[serde(borrow)]
@@ -60,7 +61,7 @@ pub struct DeleteBlockPart<'r> {
 }
 
 /// Puts an edge.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutEdgePart<'r> {
     #[serde(borrow)]
@@ -81,7 +82,7 @@ pub struct PutEdgePart<'r> {
 }
 
 /// Deletes an edge.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteEdgePart<'r> {
     #[serde(borrow)]
@@ -95,7 +96,7 @@ pub struct DeleteEdgePart<'r> {
 }
 
 /// Deletes edges of a block.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteEdgesPart<'r> {
     #[serde(borrow)]
@@ -106,7 +107,7 @@ pub struct DeleteEdgesPart<'r> {
 }
 
 /// Sets how much history a graph keeps.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetainGraph<'r> {
     #[serde(borrow)]
@@ -116,7 +117,7 @@ pub struct RetainGraph<'r> {
 }
 
 /// Trims a graph's history before a position.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrimGraph<'r> {
     #[serde(borrow)]

@@ -5,14 +5,16 @@ use quire::jobs::{
     BACKOFF_FIRST_MICROS, BACKOFF_MAX_MICROS, Backoff, Clash, Command, JobId, JobSpec, LeaseToken, Order, Priority,
     Retry, Unique, UniqueHold, UniqueScope,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::Failure;
 use crate::bytes::{Base64, ParsedText, Text, from_text, given};
+use crate::schema::inline_schema;
 
 /// Enqueues a job.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Enqueue<'r> {
     #[serde(borrow)]
@@ -47,7 +49,7 @@ pub struct Enqueue<'r> {
 }
 
 /// A priority, by number or by name.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "a priority must be a number from 0 to 255, or critical, high, normal or low")]
 pub enum PriorityRequest {
     /// A number.
@@ -59,6 +61,8 @@ pub enum PriorityRequest {
 /// A priority given by its name.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedPriority(Priority);
+
+inline_schema!(NamedPriority, "NamedPriority", {"type": "string", "enum": ["critical", "high", "normal", "low"]});
 
 impl<'de> Deserialize<'de> for NamedPriority {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -78,7 +82,7 @@ impl PriorityRequest {
 }
 
 /// The named shapes of a backoff; a list of waits is another shape.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum BackoffShape {
     None,
@@ -87,7 +91,7 @@ enum BackoffShape {
     Exponential,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UniqueRequest<'r> {
     #[serde(borrow)]
@@ -100,7 +104,7 @@ struct UniqueRequest<'r> {
     clash: ClashRequest,
 }
 
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum UniqueScopeName {
     #[default]
@@ -108,14 +112,14 @@ enum UniqueScopeName {
     Everywhere,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Hold {
     UntilFinished,
     UntilStarted,
 }
 
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum ClashRequest {
     Reject,
@@ -126,7 +130,7 @@ enum ClashRequest {
 }
 
 /// Leases jobs to a worker.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fetch<'r> {
     /// The queues.
@@ -147,7 +151,7 @@ pub struct Fetch<'r> {
 }
 
 /// Completes a job. In this and the next three commands, a path may name the job instead.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ack<'r> {
     job: Option<ParsedText<JobId>>,
@@ -160,7 +164,7 @@ pub struct Ack<'r> {
 }
 
 /// Ends an attempt with an error.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fail<'r> {
     job: Option<ParsedText<JobId>>,
@@ -172,7 +176,7 @@ pub struct Fail<'r> {
     retry_delay_ms: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum RetryRequest {
     Backoff,
@@ -180,7 +184,7 @@ enum RetryRequest {
 }
 
 /// Returns a job to the queue for later.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Snooze {
     job: Option<ParsedText<JobId>>,
@@ -190,7 +194,7 @@ pub struct Snooze {
 }
 
 /// Extends a lease to `lease_ms` from now, if given, and stores the progress.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat<'r> {
     job: Option<ParsedText<JobId>>,
@@ -209,7 +213,7 @@ pub struct Heartbeat<'r> {
 }
 
 /// Applies state changes that are due.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tick {}
 

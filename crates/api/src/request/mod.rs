@@ -15,6 +15,7 @@ mod streams;
 use std::cell::OnceCell;
 
 use quire::{Part, Timestamp};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Failure;
@@ -41,7 +42,7 @@ pub use streams::{
 };
 
 /// A commit.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommitRequest<'r> {
     /// The parts, which happen together.
@@ -50,7 +51,7 @@ pub struct CommitRequest<'r> {
 }
 
 /// A part of a commit: one command of one model.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", remote = "Self")]
 pub enum PartRequest<'r> {
     /// Appends events under conditions.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use quire::events::{self, Attempts, Command, EventPosition};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -12,7 +13,7 @@ use crate::Failure;
 use crate::bytes::{Base64, TagRequest, Text, given};
 
 /// Creates or changes a named subscription.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutSubscriptionPart<'r> {
     #[serde(borrow)]
@@ -31,7 +32,7 @@ pub struct PutSubscriptionPart<'r> {
 }
 
 /// The same, for the store and name in the path.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubscriptionRequest<'r> {
     #[serde(borrow)]
@@ -45,7 +46,7 @@ pub struct SubscriptionRequest<'r> {
 }
 
 /// Names a subscription.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DropSubscription<'r> {
     #[serde(borrow)]
@@ -53,7 +54,7 @@ pub struct DropSubscription<'r> {
 }
 
 /// Saves the state of a projection.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SaveProjectionPart<'r> {
     #[serde(borrow)]
@@ -73,7 +74,7 @@ pub struct SaveProjectionPart<'r> {
 }
 
 /// The same, for the store and name in the path.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SavedProjectionRequest<'r> {
     #[serde(default)]
@@ -89,7 +90,7 @@ pub struct SavedProjectionRequest<'r> {
 }
 
 /// Trims all events up to a position.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrimEvents<'r> {
     #[serde(borrow)]
@@ -98,7 +99,7 @@ pub struct TrimEvents<'r> {
 }
 
 /// Erases all events with a tag.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ForgetTag<'r> {
     #[serde(borrow)]
@@ -108,7 +109,7 @@ pub struct ForgetTag<'r> {
 }
 
 /// Sets the retention of events; `null` for no limit.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetainEvents<'r> {
     #[serde(borrow)]
@@ -138,7 +139,7 @@ impl RetainEvents<'_> {
 }
 
 /// Names a projection.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DropProjection<'r> {
     #[serde(borrow)]

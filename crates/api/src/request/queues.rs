@@ -3,15 +3,17 @@
 
 use quire::Timestamp;
 use quire::jobs::{Change, Command, Filter, JobId, JobState, QueueChange, Rate, States};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::jobs::{PriorityRequest, micros, time};
 use crate::Failure;
 use crate::bytes::{Base64, ParsedText, Text, from_text, given};
+use crate::schema::inline_schema;
 
 /// Changes a job.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeJob<'r> {
     job: ParsedText<JobId>,
@@ -20,7 +22,7 @@ pub struct ChangeJob<'r> {
 }
 
 /// The change of a job: `{"cancel": {"reason": "..."}}`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, remote = "Self")]
 pub enum ChangeRequest<'r> {
     /// Cancels the job.
@@ -59,7 +61,7 @@ pub enum ChangeRequest<'r> {
 }
 
 /// The reason of a change.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReasonRequest<'r> {
     #[serde(borrow)]
@@ -67,7 +69,7 @@ pub struct ReasonRequest<'r> {
 }
 
 /// A new payload.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PayloadRequest<'r> {
     #[serde(borrow)]
@@ -78,7 +80,7 @@ pub struct PayloadRequest<'r> {
 }
 
 /// Changes one setting of a queue.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetQueue<'r> {
     #[serde(borrow)]
@@ -87,7 +89,7 @@ pub struct SetQueue<'r> {
 }
 
 /// A setting; `null` removes a limit.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", remote = "Self")]
 pub enum SettingRequest {
     /// Whether no job is leased.
@@ -108,32 +110,44 @@ pub enum SettingRequest {
     RetentionMs(Option<u64>),
 }
 
+/// The fields of several settings.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("minProperties" = 1))]
+struct SettingsFields {
+    paused: Option<bool>,
+    draining: Option<bool>,
+    #[serde(deserialize_with = "given_or_null")]
+    jobs_max: Option<Option<u32>>,
+    #[serde(deserialize_with = "given_or_null")]
+    active_max: Option<Option<u32>>,
+    #[serde(deserialize_with = "given_or_null")]
+    group_active_max: Option<Option<u32>>,
+    #[serde(deserialize_with = "given_or_null")]
+    rate: Option<Option<RateRequest>>,
+    #[serde(deserialize_with = "given_or_null")]
+    group_rate: Option<Option<RateRequest>>,
+    #[serde(deserialize_with = "given_or_null")]
+    retention_ms: Option<Option<u64>>,
+}
+
 /// Several settings, in one object.
 #[derive(Debug)]
 pub struct SettingsChange(pub Vec<SettingRequest>);
 
+impl JsonSchema for SettingsChange {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "SettingsChange".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        SettingsFields::json_schema(generator)
+    }
+}
+
 impl<'de> Deserialize<'de> for SettingsChange {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields, default)]
-        #[derive(Default)]
-        struct Fields {
-            paused: Option<bool>,
-            draining: Option<bool>,
-            #[serde(deserialize_with = "given_or_null")]
-            jobs_max: Option<Option<u32>>,
-            #[serde(deserialize_with = "given_or_null")]
-            active_max: Option<Option<u32>>,
-            #[serde(deserialize_with = "given_or_null")]
-            group_active_max: Option<Option<u32>>,
-            #[serde(deserialize_with = "given_or_null")]
-            rate: Option<Option<RateRequest>>,
-            #[serde(deserialize_with = "given_or_null")]
-            group_rate: Option<Option<RateRequest>>,
-            #[serde(deserialize_with = "given_or_null")]
-            retention_ms: Option<Option<u64>>,
-        }
-        let fields = Fields::deserialize(deserializer)?;
+        let fields = SettingsFields::deserialize(deserializer)?;
         let settings = [
             fields.paused.map(SettingRequest::Paused),
             fields.draining.map(SettingRequest::Draining),
@@ -160,7 +174,7 @@ fn given_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 }
 
 /// The rate of a queue.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, remote = "Self")]
 pub enum RateRequest {
     /// `count` starts in each `per_ms`, and up to `burst` at once.
@@ -182,7 +196,7 @@ pub enum RateRequest {
 }
 
 /// Names a whole queue.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WholeQueue<'r> {
     #[serde(borrow)]
@@ -190,7 +204,7 @@ pub struct WholeQueue<'r> {
 }
 
 /// Changes every job that a filter matches.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BulkRequest<'r> {
     #[serde(borrow)]
@@ -200,7 +214,7 @@ pub struct BulkRequest<'r> {
 }
 
 /// Selects jobs.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct FilterRequest<'r> {
     jobs: Option<JobIds>,
@@ -225,6 +239,8 @@ pub(super) struct FilterRequest<'r> {
 #[serde(from = "Vec<ParsedText<JobId>>")]
 struct JobIds(Vec<JobId>);
 
+inline_schema!(JobIds, "JobIds", {"type": "array", "items": {"type": "string"}});
+
 impl From<Vec<ParsedText<JobId>>> for JobIds {
     fn from(ids: Vec<ParsedText<JobId>>) -> Self {
         JobIds(ids.into_iter().map(|id| id.0).collect())
@@ -233,6 +249,8 @@ impl From<Vec<ParsedText<JobId>>> for JobIds {
 
 #[derive(Debug, Clone, Copy)]
 struct StateName(JobState);
+
+inline_schema!(StateName, "JobState", {"type": "string", "enum": (JobState::ALL.map(JobState::name))});
 
 impl<'de> Deserialize<'de> for StateName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

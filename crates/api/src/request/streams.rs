@@ -5,14 +5,16 @@ use quire::streams::{
     Cleanup, Command, Committer, Despite, Setting, SettingSet, TopicChanges, TopicRef, TopicSettings,
 };
 use quire::{Message, Part, Sequence};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::Failure;
 use crate::bytes::{Base64, Text, from_text, given};
+use crate::schema::inline_schema;
 
 /// Produces a message. Its key and the values of its headers are text. Its value is any JSON.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Produce<'r> {
     #[serde(borrow)]
@@ -31,7 +33,7 @@ pub struct Produce<'r> {
     timestamp_ms: Option<i64>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HeaderRequest<'r> {
     #[serde(borrow)]
@@ -42,7 +44,7 @@ struct HeaderRequest<'r> {
 }
 
 /// Creates a topic.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateTopic<'r> {
     #[serde(borrow)]
@@ -54,7 +56,7 @@ pub struct CreateTopic<'r> {
 
 /// Settings of a topic: a number, or null for the default; an absent one leaves the setting
 /// unchanged.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct SettingsRequest {
     #[serde(deserialize_with = "given_or_null")]
@@ -79,6 +81,8 @@ struct SettingsRequest {
 #[derive(Debug, Clone, Copy)]
 struct CleanupName(Cleanup);
 
+inline_schema!(CleanupName, "Cleanup", {"type": "string", "enum": ["delete", "compact", "compact,delete", "delete,compact"]});
+
 impl<'de> Deserialize<'de> for CleanupName {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from_text(from, |name| {
@@ -91,6 +95,8 @@ impl<'de> Deserialize<'de> for CleanupName {
 /// The name of a codec: `none`, `gzip`, `snappy`, `lz4` or `zstd`.
 #[derive(Debug, Clone, Copy)]
 struct CodecName(Codec);
+
+inline_schema!(CodecName, "Codec", {"type": "string", "enum": ["none", "gzip", "snappy", "lz4", "zstd"]});
 
 impl<'de> Deserialize<'de> for CodecName {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -107,7 +113,7 @@ fn given_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Res
 }
 
 /// Deletes a topic.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteTopic<'r> {
     #[serde(borrow)]
@@ -115,7 +121,7 @@ pub struct DeleteTopic<'r> {
 }
 
 /// Changes the settings of a topic, or gives it more partitions.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AlterTopic<'r> {
     #[serde(borrow)]
@@ -125,7 +131,7 @@ pub struct AlterTopic<'r> {
 }
 
 /// Deletes the records of a partition before an offset, or all.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteRecords<'r> {
     #[serde(borrow)]
@@ -135,7 +141,7 @@ pub struct DeleteRecords<'r> {
 }
 
 /// Makes a topic keep records until a group has read them, or stops that.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProtectUnread<'r> {
     #[serde(borrow)]
@@ -146,7 +152,7 @@ pub struct ProtectUnread<'r> {
 }
 
 /// Deletes a group's committed offset in a partition.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteOffset<'r> {
     #[serde(borrow)]
@@ -157,7 +163,7 @@ pub struct DeleteOffset<'r> {
 }
 
 /// Deletes a group.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteGroup<'r> {
     #[serde(borrow)]
@@ -168,7 +174,7 @@ pub struct DeleteGroup<'r> {
 }
 
 /// Commits a consumer group's offset in a partition.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommitOffset<'r> {
     #[serde(borrow)]

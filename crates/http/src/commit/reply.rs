@@ -1,14 +1,15 @@
 //! A successful commit as JSON: its position and time, and one reply a part, named by its content.
 
 use quire::{AcceptedCommit, Reason, Reply, Timestamp, events, graph, jobs, streams};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::bytes::ShownBytes;
-use crate::error::Problem;
+use crate::bytes::{ShownBytes, shown};
+use crate::error::{Problem, ProblemReply};
 
 /// Builds the response to a commit.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct CommitReply<'a> {
     position: u64,
     time_ms: u64,
@@ -26,7 +27,7 @@ impl<'a> CommitReply<'a> {
 }
 
 /// Builds the response to a part.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PartReply<'a> {
     TopicCreated {
@@ -117,7 +118,7 @@ pub(crate) enum PartReply<'a> {
 }
 
 /// A job for its worker.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct FetchedReply<'a> {
     job: String,
     token: String,
@@ -133,17 +134,22 @@ pub(crate) struct FetchedReply<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     run_until_ms: Option<u64>,
     #[serde(flatten)]
+    #[schemars(with = "shown::Payload")]
     payload: ShownBytes<'a>,
     #[serde(flatten)]
+    #[schemars(with = "shown::Checkpoint")]
     checkpoint: Option<ShownBytes<'a>>,
 }
 
 /// The result or the refusal of one command of an `each`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum EachReply<'a> {
     Accepted(PartReply<'a>),
-    Refused { refused: Problem },
+    Refused {
+        #[schemars(with = "ProblemReply<'static>")]
+        refused: Problem,
+    },
 }
 
 impl<'a> PartReply<'a> {

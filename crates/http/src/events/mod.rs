@@ -4,10 +4,10 @@
 //! A page has a limit of events and bytes. It ends between events, and reports with `has_more` that
 //! events are left.
 
-mod project;
-mod projections;
+pub(crate) mod project;
+pub(crate) mod projections;
 mod subscribe;
-mod subscriptions;
+pub(crate) mod subscriptions;
 
 pub(crate) use project::project;
 pub(crate) use projections::{projection, projections, remove_projection, save_projection};
@@ -24,11 +24,12 @@ use quire::events::{EventPosition, EventView, Query, QueryItem, ReadOptions, Sel
 use quire::{Database, Event, ReadError, Reply};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::{ShownBytes, TagReply};
+use crate::bytes::{ShownBytes, TagReply, shown};
 use crate::commit::{committed, submit_at, submitted};
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
@@ -41,9 +42,9 @@ use quire_api::request::{AppendRequest, PartRequest, QueryRequest};
 const PAGE_BYTES_MAX: usize = 16 << 20;
 
 /// A read, in the body of a request.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ReadRequest<'r> {
+pub(crate) struct ReadRequest<'r> {
     /// Every event, when absent.
     #[serde(borrow)]
     query: Option<QueryRequest<'r>>,
@@ -85,22 +86,22 @@ impl ReadRange {
     }
 }
 
-#[derive(Debug, Serialize)]
-struct AppendReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct AppendReply {
     first: Option<u64>,
     last: Option<u64>,
     duplicate: bool,
 }
 
 /// A fact of a page of events.
-#[derive(Debug, Serialize)]
-struct EventsRead {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EventsRead {
     /// The last position of the store at the time of the read.
     head: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct EventReply<'h> {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EventReply<'h> {
     position: u64,
     id: String,
     #[serde(rename = "type")]
@@ -108,8 +109,10 @@ struct EventReply<'h> {
     tags: Vec<TagReply<'h>>,
     time_ms: u64,
     #[serde(flatten)]
+    #[schemars(with = "shown::Metadata")]
     metadata: ShownBytes<'h>,
     #[serde(flatten)]
+    #[schemars(with = "shown::Data")]
     data: ShownBytes<'h>,
 }
 
@@ -120,14 +123,14 @@ impl EventReply<'_> {
     }
 }
 
-#[derive(Debug, Serialize)]
-struct StoreReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StoreReply {
     store: String,
     head: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct StatsReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StatsReply {
     store: String,
     /// The position of the last event.
     head: u64,
@@ -145,15 +148,15 @@ struct StatsReply {
     projections: usize,
 }
 
-#[derive(Debug, Serialize)]
-struct SourceReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SourceReply {
     source: String,
     position: u64,
 }
 
 /// A fact of a list of sources.
-#[derive(Debug, Serialize)]
-struct SourcesRead {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SourcesRead {
     store: String,
 }
 

@@ -13,6 +13,7 @@ use axum::extract::State;
 use quire::events::{Condition, EventView, Query};
 use quire::{Project, ProjectedState};
 use quire_access::BoundedRequest;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -30,26 +31,26 @@ use quire_api::request::QueryRequest;
 /// Maximum number of projections in a request.
 const PROJECTIONS_MAX: usize = 256;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ProjectRequest<'r> {
+pub(crate) struct ProjectRequest<'r> {
     /// By the name of its state.
     #[serde(borrow)]
     projections: BTreeMap<String, ProjectionRequest<'r>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ProjectionRequest<'r> {
+pub(crate) struct ProjectionRequest<'r> {
     #[serde(borrow)]
     query: QueryRequest<'r>,
     fold: FoldRequest,
 }
 
 /// What to compute from the events.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum FoldRequest {
+pub(crate) enum FoldRequest {
     Count,
     Exists,
     Last,
@@ -58,8 +59,8 @@ enum FoldRequest {
     Sum(String),
 }
 
-#[derive(Debug, Serialize)]
-struct ProjectReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ProjectReply {
     states: BTreeMap<String, Box<RawValue>>,
     head: u64,
     condition: Value,

@@ -8,12 +8,13 @@ use quire::events::Command;
 use quire::{Commit, Part};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::ShownBytes;
+use crate::bytes::{ShownBytes, shown};
 use crate::commit::committed;
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
@@ -21,13 +22,14 @@ use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
 use quire_api::request::SavedProjectionRequest;
 
-#[derive(Debug, Serialize)]
-struct ProjectionReply<'a> {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ProjectionReply<'a> {
     name: &'a str,
     version: u32,
     /// The position of the last event included.
     position: u64,
     #[serde(flatten)]
+    #[schemars(with = "shown::StateBytes")]
     state: Option<ShownBytes<'a>>,
 }
 

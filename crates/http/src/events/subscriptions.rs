@@ -11,9 +11,11 @@ use quire::jobs::{self, FetchedJob};
 use quire::{Database, Part, ReadView, Timestamp};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::EventReply;
 use super::shown_event;
 use crate::app::App;
 use crate::body::Body;
@@ -28,14 +30,15 @@ use crate::response::{JsonResponse, bounded};
 use crate::stats::SubscriptionStats;
 use quire_api::request::SubscriptionRequest;
 
-#[derive(Debug, Serialize)]
-struct SubscriptionReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SubscriptionReply {
     name: String,
     store: String,
     /// Matches up to here were delivered.
     position: u64,
     /// The number of later events, whether they match or not.
     behind: u64,
+    #[schemars(with = "QueryReply<'static>")]
     query: Box<RawValue>,
     attempts_max: u16,
     backoff_ms: u64,
@@ -46,27 +49,28 @@ struct SubscriptionReply {
     queue: Option<QueueReply>,
 }
 
-#[derive(Debug, Serialize)]
-struct QueryReply<'q> {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct QueryReply<'q> {
     items: Vec<ItemReply<'q>>,
 }
 
-#[derive(Debug, Serialize)]
-struct ItemReply<'q> {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ItemReply<'q> {
     types: Vec<&'q str>,
     tags: Vec<TagReply<'q>>,
 }
 
-#[derive(Debug, Serialize)]
-struct DeliveredJob<'a> {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DeliveredJob<'a> {
     #[serde(flatten)]
     job: FetchedReply<'a>,
     /// `null` when the event was trimmed.
+    #[schemars(with = "Option<EventReply<'static>>")]
     event: Option<Box<RawValue>>,
 }
 
-#[derive(Debug, Serialize)]
-struct DeliveredReply<'a> {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DeliveredReply<'a> {
     events: Vec<DeliveredJob<'a>>,
 }
 

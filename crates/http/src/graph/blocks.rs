@@ -9,6 +9,7 @@ use quire::graph::{Block, BlockId, Direction, GraphChangeKind, ListCursor, ListP
 use quire::{Database, ErrorKind, History, Place, Position};
 use quire_access::BoundedRequest;
 use quire_api::{ListPage, NoFacts};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::ShownBytes;
+use crate::bytes::{ShownBytes, shown};
 use crate::commit::{ReadPart, commit_part};
 use crate::error::Problem;
 use crate::given::GivenField;
@@ -36,8 +37,8 @@ const SLOTS_AT_ONCE: u32 = 65_536;
 const SLOTS_PER_STEP: u64 = 16;
 
 /// A block in a response.
-#[derive(Debug, Serialize)]
-pub(super) struct BlockReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct BlockReply {
     id: String,
     name: Option<String>,
     version: u64,
@@ -46,8 +47,10 @@ pub(super) struct BlockReply {
     tags: Vec<String>,
     time_ms: u64,
     #[serde(flatten)]
+    #[schemars(with = "shown::Metadata")]
     metadata: ShownBytes<'static>,
     #[serde(flatten)]
+    #[schemars(with = "shown::Content")]
     content: ShownBytes<'static>,
 }
 
@@ -81,17 +84,17 @@ impl BlockReply {
     }
 }
 
-#[derive(Debug, Serialize)]
-struct BlockCount {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct BlockCount {
     position: u64,
     count: u64,
     /// The `cursor` that counts the remaining blocks; `null` when all are counted.
     next_cursor: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum VersionReply {
+pub(crate) enum VersionReply {
     Put {
         position: u64,
         #[serde(flatten)]
@@ -103,8 +106,8 @@ enum VersionReply {
     },
 }
 
-#[derive(Debug, Serialize)]
-struct MissingBlock {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MissingBlock {
     id: String,
     outgoing: usize,
     incoming: usize,

@@ -14,12 +14,13 @@ use quire::{Database, ErrorKind, GraphChanges, Place, Position};
 use quire_access::BoundedRequest;
 use quire_access::budget::ByteClaim;
 use quire_api::ListPage;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
 use super::blocks::BlockReply;
 use crate::app::App;
-use crate::bytes::ShownBytes;
+use crate::bytes::{ShownBytes, shown};
 use crate::error::Problem;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames, within};
@@ -40,23 +41,23 @@ const BATCH_BYTES: usize = 256 << 10;
 const PAGE_BYTES: usize = 16 << 20;
 
 /// A fact of a page of changes.
-#[derive(Debug, Serialize)]
-struct ChangesRead {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ChangesRead {
     /// Where a reader continues, also after the last change.
     next: String,
 }
 
-#[derive(Debug, Serialize)]
-struct ChangeReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ChangeReply {
     position: u64,
     time_ms: u64,
     #[serde(flatten)]
     what: ChangeKind,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum ChangeKind {
+pub(crate) enum ChangeKind {
     BlockPut(Box<BlockReply>),
     BlockDeleted {
         id: String,
@@ -67,6 +68,7 @@ enum ChangeKind {
         edge_type: String,
         target: String,
         #[serde(flatten)]
+        #[schemars(with = "shown::Properties")]
         properties: ShownBytes<'static>,
     },
     EdgeDeleted {

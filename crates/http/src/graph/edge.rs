@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use quire_access::BoundedRequest;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{block_id, is_by_id, position, snapshot};
 use crate::app::App;
-use crate::bytes::ShownBytes;
+use crate::bytes::{ShownBytes, shown};
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
 
-#[derive(Debug, Serialize)]
-struct EdgeReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EdgeReply {
     source: String,
     #[serde(rename = "type")]
     edge_type: String,
@@ -24,6 +25,7 @@ struct EdgeReply {
     /// The position of its last put.
     position: u64,
     #[serde(flatten)]
+    #[schemars(with = "shown::Properties")]
     properties: ShownBytes<'static>,
 }
 

@@ -6,6 +6,7 @@ use axum::extract::State;
 use quire::graph::BlockId;
 use quire::{GraphSnapshot, Position};
 use quire_access::BoundedRequest;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::BlockReply;
@@ -25,25 +26,25 @@ const BLOCKS_MAX: usize = 1_000;
 /// Maximum bytes of metadata and content in a response.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct BlocksRequest<'r> {
+pub(crate) struct BlocksRequest<'r> {
     #[serde(borrow)]
     blocks: BoundedList<BlockRequest<'r>, BLOCKS_MAX>,
     at: Option<u64>,
 }
 
-#[derive(Debug, Serialize)]
-struct BlocksReply<T> {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct BlocksReply<T> {
     position: u64,
     /// One result for each requested block, in the same order.
     #[serde(flatten)]
     found: T,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum BlocksAnswer {
+pub(crate) enum BlocksAnswer {
     Blocks(Vec<Option<BlockReply>>),
     Exists(Vec<bool>),
 }

@@ -2,14 +2,14 @@
 //!
 //! Reads see the graph as of one position: the last one, or the one in the parameter `at`.
 
-mod blocks;
-mod changes;
-mod edge;
+pub(crate) mod blocks;
+pub(crate) mod changes;
+pub(crate) mod edge;
 mod filter;
-mod get;
-mod neighbours;
-mod transfer;
-mod walks;
+pub(crate) mod get;
+pub(crate) mod neighbours;
+pub(crate) mod transfer;
+pub(crate) mod walks;
 
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use axum::extract::State;
 use quire::graph::BlockId;
 use quire::{Database, GraphSnapshot, Position};
 use quire_api::{Failure, ListPage};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
@@ -33,7 +34,7 @@ pub(crate) use transfer::{IMPORT_BYTES_MAX, export, import};
 pub(crate) use walks::{components, components_from, order, order_from, paths, walk};
 
 /// A graph and its size.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct GraphReply {
     pub(crate) graph: String,
     pub(crate) blocks: usize,
@@ -44,7 +45,7 @@ pub(crate) struct GraphReply {
 }
 
 /// The memory of the graph.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 pub(crate) struct MemoryReply {
     pub(crate) memory_bytes: usize,
     /// The part of it that is mapped, beyond the limit on the heap.
@@ -52,14 +53,14 @@ pub(crate) struct MemoryReply {
 }
 
 /// A fact of a page of a graph.
-#[derive(Debug, Serialize)]
-struct GraphRead {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct GraphRead {
     /// The position that it was read at.
     position: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct OneGraph {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct OneGraph {
     #[serde(flatten)]
     graph: GraphReply,
     #[serde(flatten)]

@@ -7,6 +7,7 @@ use quire::Position;
 use quire::graph::{BlockId, Direction, End, Neighbour};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{GraphRead, block_id, is_by_id, is_count, name, position, snapshot};
@@ -18,14 +19,14 @@ use crate::response::{JsonResponse, bounded};
 pub(super) const DIRECTIONS: [(&str, Direction); 3] =
     [("outgoing", Direction::Outgoing), ("incoming", Direction::Incoming), ("both", Direction::Both)];
 
-#[derive(Debug, Serialize)]
-struct NeighbourCount {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct NeighbourCount {
     position: u64,
     count: usize,
 }
 
-#[derive(Debug, Serialize)]
-struct NeighbourReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct NeighbourReply {
     id: String,
     name: Option<String>,
     #[serde(rename = "type")]
@@ -34,8 +35,8 @@ struct NeighbourReply {
     end: &'static str,
 }
 
-#[derive(Debug, Serialize)]
-struct Degree {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Degree {
     position: u64,
     outgoing: usize,
     incoming: usize,

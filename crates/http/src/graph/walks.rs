@@ -8,6 +8,7 @@ use axum::extract::State;
 use quire::graph::{BlockId, BlockRef, Direction, TraversalOrder, Visit, Walk, WalkBound, WalkPlan, truncate_sets};
 use quire::{Database, GraphFilter, GraphSnapshot, Timestamp};
 use quire_access::BoundedRequest;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::neighbours::{DIRECTIONS, shown};
@@ -39,8 +40,8 @@ const EDGE_BYTES: usize = 200;
 const ORDERS: [(&str, TraversalOrder); 2] =
     [("breadth", TraversalOrder::BreadthFirst), ("depth", TraversalOrder::DepthFirst)];
 
-#[derive(Debug, Serialize)]
-struct WalkReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WalkReply {
     visits: Vec<VisitReply>,
     #[serde(skip_serializing_if = "Option::is_none")]
     edges: Option<Vec<WalkedEdgeReply>>,
@@ -49,8 +50,8 @@ struct WalkReply {
     position: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct WalkCount {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WalkCount {
     /// The number of visits.
     count: usize,
     /// The number of edges between them.
@@ -60,8 +61,8 @@ struct WalkCount {
     position: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct VisitReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct VisitReply {
     id: String,
     name: Option<String>,
     depth: usize,
@@ -74,23 +75,23 @@ struct VisitReply {
     end: Option<&'static str>,
 }
 
-#[derive(Debug, Serialize)]
-struct WalkedEdgeReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WalkedEdgeReply {
     source: String,
     #[serde(rename = "type")]
     edge_type: String,
     target: String,
 }
 
-#[derive(Debug, Serialize)]
-struct PathsReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PathsReply {
     paths: Vec<Vec<VisitReply>>,
     bound: Option<&'static str>,
     position: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct OrderReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct OrderReply {
     order: Vec<NamedBlock>,
     cycles: Vec<Vec<NamedBlock>>,
     /// Blocks after a cycle that are on no cycle.
@@ -99,15 +100,15 @@ struct OrderReply {
     position: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct ComponentsReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ComponentsReply {
     components: Vec<Vec<NamedBlock>>,
     bound: Option<&'static str>,
     position: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct NamedBlock {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct NamedBlock {
     id: String,
     name: Option<String>,
 }
@@ -335,9 +336,9 @@ fn parted(walked: &Walk, limit: usize, names: &mut NameCache<'_>) -> Result<Comp
 }
 
 /// The body of an order or of components.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct StartsRequest<'r> {
+pub(crate) struct StartsRequest<'r> {
     #[serde(borrow, default)]
     starts: BoundedList<BlockRequest<'r>, STARTS_MAX>,
     /// Every block instead.

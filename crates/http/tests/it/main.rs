@@ -4,6 +4,7 @@ mod backup;
 mod browsers;
 mod commits;
 mod connections;
+mod described;
 mod events;
 mod full;
 mod graphs;

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::described;
 use crate::served::Served;
 
 const PAGE: &str = include_str!("../../../../docs/http.md");
@@ -85,6 +86,7 @@ fn every_example_of_the_page_gives_what_it_shows() {
             Some(body) => served.post(path, body),
             None => served.get(path),
         };
+        assert!(described::operation(if body.is_some() { "POST" } else { "GET" }, path).is_some(), "{command}");
         assert_eq!(came.status, status, "{command}{came:?}");
         if let Some(mut shown) = answer {
             let came = came.json();

@@ -12,6 +12,8 @@ use quire_http::{Server, Settings};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+use crate::described;
+
 /// A server that runs until it is dropped.
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
@@ -158,7 +160,9 @@ impl Served {
     #[track_caller]
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> Answer {
         let head = self.head(method, path, body.len(), "Connection: close\r\n");
-        self.send(&[head.as_bytes(), body.as_bytes()].concat())
+        let answer = self.send(&[head.as_bytes(), body.as_bytes()].concat());
+        described::check(method, path, body, &answer);
+        answer
     }
 
     /// The head of a request, with further headers.

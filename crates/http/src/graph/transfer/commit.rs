@@ -8,6 +8,7 @@ use std::collections::HashSet;
 
 use quire::graph::{BlockId, BlockRef, Command, GraphLimit, PutBlock, PutEdge, Refusal, check_graph};
 use quire::{Commit, Database, Outcome, Part, Reason};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::caller::ImportClient;
@@ -36,16 +37,16 @@ pub(super) struct ImportOptions {
 }
 
 /// The progress of an import.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct ImportProgress {
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+pub(crate) struct ImportProgress {
     /// The number of committed items.
     imported: usize,
     of: usize,
 }
 
 /// The result of an import.
-#[derive(Debug, Serialize)]
-pub(super) struct ImportReply {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ImportReply {
     blocks: usize,
     edges: usize,
     commits: usize,

@@ -9,7 +9,7 @@
 //! client disconnects, after the commit that is running.
 
 mod caller;
-mod commit;
+pub(crate) mod commit;
 mod csv;
 mod each;
 mod graphml;

@@ -1,0 +1,592 @@
+//! The table of operations: one for each route and method.
+
+use quire_api::ListPage;
+use quire_api::request::{
+    Ack, AppendRequest, BulkRequest, ChangeRequest, CommitRequest, CreateTopic, Enqueue, Fail, Heartbeat, Produce,
+    PutBlockPart, SavedProjectionRequest, SettingsChange, Snooze, SubscriptionRequest,
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use crate::bulk::BulkReply;
+use crate::commit::reply::CommitReply;
+use crate::compact::CompactionReply;
+use crate::events::project::{ProjectReply, ProjectRequest};
+use crate::events::projections::ProjectionReply;
+use crate::events::subscriptions::{DeliveredReply, SubscriptionReply};
+use crate::events::{
+    AppendReply, EventReply, EventsRead, ReadRequest, SourceReply, SourcesRead, StatsReply, StoreReply,
+};
+use crate::graph::blocks::{BlockCount, BlockReply, MissingBlock, VersionReply};
+use crate::graph::changes::{ChangeReply, ChangesRead};
+use crate::graph::edge::EdgeReply;
+use crate::graph::get::{BlocksAnswer, BlocksReply, BlocksRequest};
+use crate::graph::neighbours::{Degree, NeighbourCount, NeighbourReply};
+use crate::graph::transfer::commit::ImportReply;
+use crate::graph::walks::{ComponentsReply, OrderReply, PathsReply, StartsRequest, WalkCount, WalkReply};
+use crate::graph::{GraphRead, GraphReply, OneGraph};
+use crate::groups::{GroupEventReply, GroupEventRequest, GroupReply, GroupWithOffsets, PositionReply, PositionRequest};
+use crate::health::Health;
+use crate::jobs::{JobReply, JobWithHistory};
+use crate::life::JobEventReply;
+use crate::queues::{FetchAllRequest, FetchReply, FetchRequest, QueueReply};
+use crate::records::{RecordReply, RecordsPosition};
+use crate::stats::Stats;
+use crate::topics::{TopicGroupReply, TopicReply, TopicWithPartitions};
+
+/// One operation: a route with its method.
+pub(super) struct OperationRow {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) parameters: Vec<Parameter>,
+    pub(super) body: RequestShape,
+    pub(super) reply: ResponseShape,
+    /// Whether it takes the header `Idempotency-Key`.
+    pub(super) takes_key: bool,
+}
+
+/// A parameter in the query string.
+#[derive(Clone, Copy)]
+pub(super) struct Parameter {
+    pub(super) name: &'static str,
+    pub(super) kind: ParameterKind,
+    pub(super) is_required: bool,
+    /// Whether it may be repeated.
+    pub(super) is_list: bool,
+}
+
+/// The values of a parameter.
+#[derive(Clone, Copy)]
+pub(super) enum ParameterKind {
+    Text,
+    Boolean,
+    Number(u64, u64),
+    Word(&'static [&'static str]),
+}
+
+/// Adds the description of a type, and returns a reference to it.
+pub(super) type Describe = fn(&mut SchemaGenerator) -> Schema;
+
+/// The body of a request.
+pub(super) enum RequestShape {
+    None,
+    Of(Describe),
+    /// The type without a field, which the path gives.
+    Without(Describe, &'static [&'static str]),
+    /// A file.
+    File(&'static [&'static str]),
+}
+
+/// The body of a successful response.
+pub(super) enum ResponseShape {
+    Of(Describe),
+    /// One of these.
+    Any(&'static [Describe]),
+    /// The fields of the reply to a part.
+    Part(&'static str),
+    /// An object without fields.
+    Empty,
+    /// Server-sent events; the data of each one is described.
+    Events(Describe),
+    /// Text or bytes of these types.
+    File(&'static [&'static str]),
+}
+
+fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+fn get(path: &'static str, summary: &'static str, reply: ResponseShape) -> OperationRow {
+    OperationRow {
+        method: "get",
+        path,
+        summary,
+        parameters: Vec::new(),
+        body: RequestShape::None,
+        reply,
+        takes_key: false,
+    }
+}
+
+fn post(path: &'static str, summary: &'static str, body: RequestShape, reply: ResponseShape) -> OperationRow {
+    OperationRow { method: "post", body, ..get(path, summary, reply) }
+}
+
+fn delete(path: &'static str, summary: &'static str, reply: ResponseShape) -> OperationRow {
+    OperationRow { method: "delete", ..get(path, summary, reply) }
+}
+
+impl OperationRow {
+    fn key(mut self) -> Self {
+        self.takes_key = true;
+        self
+    }
+
+    fn with(mut self, name: &'static str, kind: ParameterKind) -> Self {
+        self.parameters.push(Parameter { name, kind, is_required: false, is_list: false });
+        self
+    }
+
+    fn requires(mut self, name: &'static str) -> Self {
+        self.parameters.push(Parameter { name, kind: ParameterKind::Text, is_required: true, is_list: false });
+        self
+    }
+
+    fn list(mut self, names: &[&'static str]) -> Self {
+        let list =
+            |name: &&'static str| Parameter { name, kind: ParameterKind::Text, is_required: false, is_list: true };
+        self.parameters.extend(names.iter().map(list));
+        self
+    }
+
+    fn page(self) -> Self {
+        self.with("limit", ParameterKind::Number(1, 10_000)).with("cursor", ParameterKind::Text)
+    }
+
+    fn number(self, name: &'static str) -> Self {
+        self.with(name, ParameterKind::Number(0, u64::MAX))
+    }
+
+    fn flag(self, name: &'static str) -> Self {
+        self.with(name, ParameterKind::Boolean)
+    }
+
+    fn filter(self) -> Self {
+        self.list(&["kind", "tag", "metadata"])
+    }
+
+    /// The bounds of a walk.
+    fn walk(self) -> Self {
+        let walk = self.filter().list(&["type"]).with("direction", DIRECTION).flag("through").flag("missing");
+        let walk = walk
+            .with("depth", ParameterKind::Number(0, 10_000_000))
+            .with("visited", ParameterKind::Number(1, 10_000_000));
+        walk.with("time_ms", ParameterKind::Number(1, 60_000))
+            .number("at")
+            .with("limit", ParameterKind::Number(1, 10_000))
+    }
+}
+
+const BY: ParameterKind = ParameterKind::Word(&["name", "id"]);
+const DIRECTION: ParameterKind = ParameterKind::Word(&["outgoing", "incoming", "both"]);
+const FORMAT: ParameterKind = ParameterKind::Word(&["jsonl", "csv-blocks", "csv-edges", "graphml"]);
+const FILES: &[&str] = &["application/x-ndjson", "text/csv", "application/graphml+xml"];
+const STATES: ParameterKind = ParameterKind::Word(&[
+    "blocked",
+    "scheduled",
+    "pending",
+    "active",
+    "retrying",
+    "held",
+    "completed",
+    "cancelled",
+    "dead",
+]);
+
+/// The operations, in the order of the routes.
+pub(super) fn operations() -> Vec<OperationRow> {
+    let mut all = events();
+    all.extend(topics());
+    all.extend(jobs());
+    all.extend(graphs());
+    all.extend(server());
+    all
+}
+
+fn events() -> Vec<OperationRow> {
+    let put = post(
+        "/v1/events/{store}/subscriptions/{name}",
+        "Creates or changes a named subscription.",
+        RequestShape::Of(of::<SubscriptionRequest<'_>>),
+        ResponseShape::Of(of::<SubscriptionReply>),
+    );
+    let save = post(
+        "/v1/events/{store}/projections/{name}",
+        "Saves the state of a projection.",
+        RequestShape::Of(of::<SavedProjectionRequest<'_>>),
+        ResponseShape::Empty,
+    );
+    vec![
+        post(
+            "/v1/commit",
+            "Commits parts of any models: all of them, or none.",
+            RequestShape::Of(of::<CommitRequest<'_>>),
+            ResponseShape::Of(of::<CommitReply<'_>>),
+        )
+        .key(),
+        get("/v1/events", "Lists the event stores.", ResponseShape::Of(of::<ListPage<StoreReply>>)),
+        get("/v1/events/{store}", "Reads events.", ResponseShape::Of(of::<ListPage<EventReply<'_>, EventsRead>>))
+            .page()
+            .number("after")
+            .number("up_to")
+            .number("before")
+            .flag("backwards")
+            .list(&["type", "tag"]),
+        post(
+            "/v1/events/{store}/append",
+            "Appends events under conditions.",
+            RequestShape::Of(of::<AppendRequest<'_>>),
+            ResponseShape::Of(of::<AppendReply>),
+        )
+        .key(),
+        post(
+            "/v1/events/{store}/read",
+            "Reads the events that match a query.",
+            RequestShape::Of(of::<ReadRequest<'_>>),
+            ResponseShape::Of(of::<ListPage<EventReply<'_>, EventsRead>>),
+        ),
+        post(
+            "/v1/events/{store}/project",
+            "Folds events into states.",
+            RequestShape::Of(of::<ProjectRequest<'_>>),
+            ResponseShape::Of(of::<ProjectReply>),
+        ),
+        get("/v1/events/{store}/subscribe", "Streams events.", ResponseShape::Events(of::<EventReply<'_>>))
+            .with("query", ParameterKind::Text)
+            .number("after")
+            .list(&["type", "tag"]),
+        get("/v1/events/{store}/head", "Returns the last position of a store.", ResponseShape::Of(of::<StoreReply>)),
+        get("/v1/events/{store}/stats", "Returns the counts of a store.", ResponseShape::Of(of::<StatsReply>)),
+        get(
+            "/v1/events/{store}/sources",
+            "Lists the sources that a store reads.",
+            ResponseShape::Of(of::<ListPage<SourceReply, SourcesRead>>),
+        ),
+        get(
+            "/v1/events/{store}/subscriptions",
+            "Lists the named subscriptions of a store.",
+            ResponseShape::Of(of::<ListPage<SubscriptionReply>>),
+        ),
+        get(
+            "/v1/events/{store}/subscriptions/{name}",
+            "Returns a named subscription.",
+            ResponseShape::Of(of::<SubscriptionReply>),
+        ),
+        put,
+        delete("/v1/events/{store}/subscriptions/{name}", "Deletes a named subscription.", ResponseShape::Empty),
+        post(
+            "/v1/events/{store}/subscriptions/{name}/fetch",
+            "Leases deliveries of a subscription to a worker.",
+            RequestShape::Of(of::<FetchRequest<'_>>),
+            ResponseShape::Of(of::<DeliveredReply<'_>>),
+        ),
+        get(
+            "/v1/events/{store}/projections",
+            "Lists the saved projections of a store.",
+            ResponseShape::Of(of::<ListPage<ProjectionReply<'_>>>),
+        ),
+        get(
+            "/v1/events/{store}/projections/{name}",
+            "Returns a saved projection.",
+            ResponseShape::Of(of::<ProjectionReply<'_>>),
+        ),
+        save.key(),
+        delete("/v1/events/{store}/projections/{name}", "Deletes a saved projection.", ResponseShape::Empty).key(),
+    ]
+}
+
+fn topics() -> Vec<OperationRow> {
+    vec![
+        get("/v1/topics", "Lists the topics.", ResponseShape::Of(of::<ListPage<TopicReply>>)),
+        post(
+            "/v1/topics",
+            "Creates a topic.",
+            RequestShape::Of(of::<CreateTopic<'_>>),
+            ResponseShape::Part("topic_created"),
+        )
+        .key(),
+        get("/v1/topics/{topic}", "Returns a topic and its partitions.", ResponseShape::Of(of::<TopicWithPartitions>))
+            .number("written")
+            .with("wait_ms", ParameterKind::Number(0, 60_000)),
+        post(
+            "/v1/topics/{topic}/records",
+            "Produces a message.",
+            RequestShape::Without(of::<Produce<'_>>, &["topic"]),
+            ResponseShape::Part("produced"),
+        )
+        .key(),
+        get(
+            "/v1/topics/{topic}/partitions/{partition}/records",
+            "Reads records from an offset or a time on.",
+            ResponseShape::Of(of::<ListPage<RecordReply, RecordsPosition>>),
+        )
+        .page()
+        .number("offset")
+        .number("timestamp_ms")
+        .with("bytes_max", ParameterKind::Number(1, quire_access::RECORDS_BYTES_MAX as u64)),
+        get(
+            "/v1/topics/{topic}/groups/{group}",
+            "Returns the offsets of a group in a topic.",
+            ResponseShape::Of(of::<TopicGroupReply>),
+        ),
+        get("/v1/groups", "Lists the consumer groups.", ResponseShape::Of(of::<ListPage<GroupReply>>)),
+        get(
+            "/v1/groups/{group}",
+            "Returns a group, its members and offsets.",
+            ResponseShape::Of(of::<GroupWithOffsets>),
+        ),
+        post(
+            "/v1/groups/{group}/stores/{store}",
+            "Sets a group's offset in an event store.",
+            RequestShape::Of(of::<PositionRequest>),
+            ResponseShape::Of(of::<PositionReply>),
+        ),
+        post(
+            "/v1/groups/{group}/queues/{queue}",
+            "Sets a group's offset in the history of a queue.",
+            RequestShape::Of(of::<GroupEventRequest>),
+            ResponseShape::Of(of::<GroupEventReply>),
+        ),
+    ]
+}
+
+fn jobs() -> Vec<OperationRow> {
+    let on_job = |path, summary, body: Describe| {
+        post(path, summary, RequestShape::Without(body, &["job"]), ResponseShape::Of(of::<CommitReply<'_>>)).key()
+    };
+    vec![
+        get("/v1/queues", "Lists the queues.", ResponseShape::Of(of::<ListPage<QueueReply>>)),
+        get("/v1/queues/{queue}", "Returns a queue: its counts and settings.", ResponseShape::Of(of::<QueueReply>)),
+        delete("/v1/queues/{queue}", "Removes a queue with its jobs.", ResponseShape::Of(of::<CommitReply<'_>>)).key(),
+        post(
+            "/v1/queues/{queue}/settings",
+            "Changes settings of a queue.",
+            RequestShape::Of(of::<SettingsChange>),
+            ResponseShape::Of(of::<CommitReply<'_>>),
+        )
+        .key(),
+        post(
+            "/v1/queues/{queue}/clear",
+            "Cancels the jobs of a queue that are not active.",
+            RequestShape::None,
+            ResponseShape::Of(of::<CommitReply<'_>>),
+        )
+        .key(),
+        get(
+            "/v1/queues/{queue}/jobs",
+            "Lists the jobs of a queue in one state.",
+            ResponseShape::Of(of::<ListPage<JobReply>>),
+        )
+        .with("state", STATES)
+        .page(),
+        post(
+            "/v1/queues/{queue}/jobs",
+            "Enqueues a job.",
+            RequestShape::Without(of::<Enqueue<'_>>, &["queue"]),
+            ResponseShape::Part("enqueued"),
+        )
+        .key(),
+        post(
+            "/v1/queues/{queue}/fetch",
+            "Leases jobs of a queue to a worker.",
+            RequestShape::Of(of::<FetchRequest<'_>>),
+            ResponseShape::Of(of::<FetchReply<'_>>),
+        )
+        .key(),
+        post(
+            "/v1/fetch",
+            "Leases jobs of several queues to a worker.",
+            RequestShape::Of(of::<FetchAllRequest<'_>>),
+            ResponseShape::Of(of::<FetchReply<'_>>),
+        )
+        .key(),
+        get("/v1/jobs", "Searches jobs.", ResponseShape::Of(of::<ListPage<JobReply>>))
+            .with("queue", ParameterKind::Text)
+            .list(&["state", "tag", "job"])
+            .with("kind", ParameterKind::Text)
+            .with("error", ParameterKind::Text)
+            .number("enqueued_from_ms")
+            .number("enqueued_before_ms")
+            .number("finished_from_ms")
+            .number("finished_before_ms")
+            .with("attempts_min", ParameterKind::Number(0, 65_535))
+            .page(),
+        get("/v1/jobs/subscribe", "Streams the life cycle of jobs.", ResponseShape::Events(of::<JobEventReply>))
+            .list(&["queue", "job", "kind", "tag", "event"])
+            .with("after", ParameterKind::Text),
+        get("/v1/jobs/{job}", "Returns a job and its last steps.", ResponseShape::Of(of::<JobWithHistory>))
+            .with("limit", ParameterKind::Number(1, 10_000)),
+        post(
+            "/v1/jobs/{job}/change",
+            "Changes a job.",
+            RequestShape::Of(of::<ChangeRequest<'_>>),
+            ResponseShape::Of(of::<CommitReply<'_>>),
+        )
+        .key(),
+        on_job("/v1/jobs/{job}/snooze", "Returns a job to its queue for later.", of::<Snooze>),
+        on_job("/v1/jobs/{job}/ack", "Completes a job.", of::<Ack<'_>>),
+        on_job("/v1/jobs/{job}/fail", "Ends an attempt as failed.", of::<Fail<'_>>),
+        on_job("/v1/jobs/{job}/heartbeat", "Extends the lease of a job.", of::<Heartbeat<'_>>),
+        get("/v1/bulks", "Lists the bulk changes.", ResponseShape::Of(of::<ListPage<BulkReply>>)),
+        post(
+            "/v1/bulks",
+            "Starts a change of many jobs.",
+            RequestShape::Of(of::<BulkRequest<'_>>),
+            ResponseShape::Of(of::<CommitReply<'_>>),
+        )
+        .key(),
+        get("/v1/bulks/{bulk}", "Returns the progress of a bulk change.", ResponseShape::Of(of::<BulkReply>)),
+    ]
+}
+
+fn graphs() -> Vec<OperationRow> {
+    let starts = || RequestShape::Of(of::<StartsRequest<'_>>);
+    vec![
+        get("/v1/graphs", "Lists the graphs.", ResponseShape::Of(of::<ListPage<GraphReply>>)),
+        get("/v1/graphs/{graph}", "Returns the counts of a graph.", ResponseShape::Of(of::<OneGraph>)),
+        get(
+            "/v1/graphs/{graph}/blocks",
+            "Lists blocks.",
+            ResponseShape::Any(&[of::<ListPage<BlockReply, GraphRead>>, of::<BlockCount>]),
+        )
+        .filter()
+        .with("source_prefix", ParameterKind::Text)
+        .flag("count")
+        .number("at")
+        .page(),
+        get("/v1/graphs/{graph}/blocks/{block}", "Returns a block.", ResponseShape::Of(of::<BlockReply>))
+            .with("by", BY)
+            .number("at"),
+        post(
+            "/v1/graphs/{graph}/blocks/{block}",
+            "Puts a block.",
+            RequestShape::Without(of::<PutBlockPart<'_>>, &["graph", "block"]),
+            ResponseShape::Part("block_put"),
+        )
+        .with("by", BY)
+        .key(),
+        get(
+            "/v1/graphs/{graph}/blocks/{block}/versions",
+            "Lists the versions of a block.",
+            ResponseShape::Of(of::<ListPage<VersionReply>>),
+        )
+        .with("by", BY)
+        .number("before")
+        .page(),
+        get(
+            "/v1/graphs/{graph}/blocks/{block}/neighbours",
+            "Lists the neighbours of a block.",
+            ResponseShape::Any(&[of::<ListPage<NeighbourReply, GraphRead>>, of::<NeighbourCount>]),
+        )
+        .with("by", BY)
+        .with("direction", DIRECTION)
+        .list(&["type"])
+        .flag("count")
+        .number("at")
+        .page(),
+        get(
+            "/v1/graphs/{graph}/blocks/{block}/degree",
+            "Counts the edges of a block.",
+            ResponseShape::Of(of::<Degree>),
+        )
+        .with("by", BY)
+        .list(&["type"])
+        .number("at"),
+        get("/v1/graphs/{graph}/edges", "Returns an edge.", ResponseShape::Of(of::<EdgeReply>))
+            .requires("source")
+            .requires("type")
+            .requires("target")
+            .with("by", BY)
+            .number("at"),
+        post(
+            "/v1/graphs/{graph}/get",
+            "Returns several blocks.",
+            RequestShape::Of(of::<BlocksRequest<'_>>),
+            ResponseShape::Of(of::<BlocksReply<BlocksAnswer>>),
+        ),
+        post(
+            "/v1/graphs/{graph}/exists",
+            "Reports which blocks exist.",
+            RequestShape::Of(of::<BlocksRequest<'_>>),
+            ResponseShape::Of(of::<BlocksReply<BlocksAnswer>>),
+        ),
+        get("/v1/graphs/{graph}/walk", "Walks from a block.", ResponseShape::Any(&[of::<WalkReply>, of::<WalkCount>]))
+            .requires("start")
+            .with("by", BY)
+            .with("order", ParameterKind::Word(&["breadth", "depth"]))
+            .flag("edges")
+            .flag("count")
+            .walk(),
+        get("/v1/graphs/{graph}/paths", "Finds paths between two blocks.", ResponseShape::Of(of::<PathsReply>))
+            .requires("from")
+            .requires("to")
+            .with("by", BY)
+            .flag("all")
+            .walk(),
+        get("/v1/graphs/{graph}/order", "Orders blocks by their edges.", ResponseShape::Of(of::<OrderReply>))
+            .list(&["start"])
+            .with("by", BY)
+            .walk(),
+        post(
+            "/v1/graphs/{graph}/order",
+            "Orders blocks by their edges.",
+            starts(),
+            ResponseShape::Of(of::<OrderReply>),
+        )
+        .walk(),
+        get("/v1/graphs/{graph}/components", "Finds strong components.", ResponseShape::Of(of::<ComponentsReply>))
+            .list(&["start"])
+            .with("by", BY)
+            .walk(),
+        post(
+            "/v1/graphs/{graph}/components",
+            "Finds strong components.",
+            starts(),
+            ResponseShape::Of(of::<ComponentsReply>),
+        )
+        .walk(),
+        get(
+            "/v1/graphs/{graph}/missing",
+            "Lists the ends of edges that do not exist.",
+            ResponseShape::Of(of::<ListPage<MissingBlock>>),
+        )
+        .with("limit", ParameterKind::Number(1, 10_000))
+        .number("cursor"),
+        get(
+            "/v1/graphs/{graph}/changes",
+            "Lists the changes of a graph.",
+            ResponseShape::Of(of::<ListPage<ChangeReply, ChangesRead>>),
+        )
+        .with("after", ParameterKind::Text)
+        .with("wait_ms", ParameterKind::Number(0, 60_000))
+        .page(),
+        get(
+            "/v1/graphs/{graph}/subscribe",
+            "Streams the changes of a graph.",
+            ResponseShape::Events(of::<ChangeReply>),
+        )
+        .with("after", ParameterKind::Text),
+        get("/v1/graphs/{graph}/export", "Exports a graph as a file.", ResponseShape::File(FILES))
+            .with("format", FORMAT)
+            .number("at"),
+        post(
+            "/v1/graphs/{graph}/import",
+            "Puts the blocks and edges of a file.",
+            RequestShape::File(FILES),
+            ResponseShape::Of(of::<ImportReply>),
+        )
+        .with("format", FORMAT)
+        .flag("batches")
+        .flag("allow_missing")
+        .flag("progress"),
+    ]
+}
+
+fn server() -> Vec<OperationRow> {
+    vec![
+        post(
+            "/v1/compact",
+            "Deletes obsolete records now.",
+            RequestShape::None,
+            ResponseShape::Of(of::<CompactionReply>),
+        ),
+        get("/v1/backup", "Returns a backup of the database.", ResponseShape::File(&["application/x-tar"])),
+        get("/v1/stats", "Returns the counts of the whole database.", ResponseShape::Of(of::<Stats>)),
+        get("/healthz", "Reports whether the database responds.", ResponseShape::Of(of::<Health>)),
+        get("/livez", "Reports whether the server responds.", ResponseShape::File(&["text/plain"])),
+        get("/readyz", "Reports whether the server accepts commits.", ResponseShape::File(&["text/plain"])),
+        get("/metrics", "Returns the metrics, in the Prometheus text format.", ResponseShape::File(&["text/plain"])),
+        get("/errors/{code}", "Explains a code of a problem.", ResponseShape::File(&["text/plain"])),
+        get("/openapi.json", "Returns this description.", ResponseShape::File(&["application/json"])),
+    ]
+}
