@@ -13,7 +13,13 @@ fn main() {
     }
     let commit = git(&["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
     println!("cargo::rustc-env=QUIRE_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
-    println!("cargo::rustc-env=QUIRE_PROFILE={}", profile().as_deref().unwrap_or("unknown"));
+    let profile = profile();
+    println!("cargo::rustc-env=QUIRE_PROFILE={}", profile.as_deref().unwrap_or("unknown"));
+    let is_linux = std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux");
+    if is_linux && profile.as_deref() == Some("release") {
+        // Cargo 1.95 strips only debug information from a package that a profile has settings for.
+        println!("cargo::rustc-link-arg-bins=-Wl,--strip-all");
+    }
 }
 
 /// The directory of the profile. Cargo has no variable for its name: `OUT_DIR` is
