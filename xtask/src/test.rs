@@ -1,7 +1,8 @@
 //! `cargo xtask test`: every test of the project, in steps, cheapest first, until one fails.
 //!
 //! ```text
-//! fmt ─▶ clippy ─▶ tidy ─▶ deny ─▶ test ─▶ otlp ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka ─▶ clients ─▶ browser ─▶ attacks
+//! fmt ─▶ clippy ─▶ tidy ─▶ deny ─▶ test ─▶ otlp ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka ─▶ clients ─▶ browser ─▶ attacks ─▶
+//! python
 //! ```
 //!
 //! Each step is one command that a person could type. What a step prints is passed through. All
@@ -18,6 +19,7 @@ use crate::tidy;
 use crate::workspace::{Workspace, cargo};
 
 mod attacks;
+mod bindings;
 mod browser;
 mod clients;
 mod demo;
@@ -37,7 +39,7 @@ struct Step {
     run: fn(&Workspace) -> Result<(), String>,
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step { name: "fmt", what: "the source is formatted", run: format },
     Step { name: "clippy", what: "the lints pass", run: clippy },
     Step {
@@ -63,10 +65,11 @@ const STEPS: [Step; 13] = [
     Step { name: "clients", what: "the clients in other languages, and their examples", run: clients::run },
     Step { name: "browser", what: "pages of other sites, in headless Chromium", run: browser::run },
     Step { name: "attacks", what: "attacks on a server, while another client commits", run: attacks::run },
+    Step { name: "python", what: "the Python package: its lints, types and tests", run: bindings::run },
 ];
 
 /// The steps that need Python.
-const PYTHON_STEPS: [&str; 4] = ["kafka", "clients", "browser", "attacks"];
+const PYTHON_STEPS: [&str; 5] = ["kafka", "clients", "browser", "attacks", "python"];
 
 /// Which steps to run.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -238,7 +241,7 @@ mod tests {
             wanted(&[]),
             Ok(vec![
                 "fmt", "clippy", "tidy", "deny", "test", "otlp", "loom", "chaos", "doc", "kafka", "clients", "browser",
-                "attacks"
+                "attacks", "python"
             ])
         );
         assert_eq!(

@@ -8,6 +8,9 @@ use std::process::{Command, Stdio};
 use super::{in_root, succeed};
 use crate::workspace::Workspace;
 
+/// The same check of the Python package, which is a workspace of its own.
+const PACKAGE: [&str; 6] = ["deny", "--manifest-path", "bindings/python/Cargo.toml", "check", "--config", "deny.toml"];
+
 /// Checks licences, sources and bans; and advisories, if their database can be fetched.
 ///
 /// # Errors
@@ -18,11 +21,13 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
         return Ok(());
     }
     succeed(&mut in_root(workspace, &["deny", "check", "licenses", "bans", "sources"]))?;
+    succeed(in_root(workspace, &PACKAGE).args(["licenses", "bans", "sources"]))?;
     if !succeeds(in_root(workspace, &["deny", "fetch", "db"])) {
         skip("the database of advisories can't be fetched: known vulnerabilities were not looked up");
         return Ok(());
     }
-    succeed(&mut in_root(workspace, &["deny", "check", "--disable-fetch", "advisories"]))
+    succeed(&mut in_root(workspace, &["deny", "check", "--disable-fetch", "advisories"]))?;
+    succeed(in_root(workspace, &PACKAGE).args(["--disable-fetch", "advisories"]))
 }
 
 fn succeeds(mut command: Command) -> bool {

@@ -1,6 +1,6 @@
-//! The virtual environment of the Python Kafka clients: `venv` in the target directory.
+//! Virtual environments of Python in the target directory: `venv` has the Kafka clients.
 //!
-//! It is created once for a list of requirements, and again when the list changes. Nothing is
+//! Each is created once for a list of requirements, and again when the list changes. Nothing is
 //! installed elsewhere.
 
 use std::fs;
@@ -26,23 +26,31 @@ pub(super) fn check_present() -> Result<(), String> {
     Err(format!("{missing}\nThe step `kafka` reads the demo with a Kafka client in Python. {}", how_to_skip()))
 }
 
-/// The environment's Python, with the requirements installed.
+/// The Python with the Kafka clients.
 ///
 /// # Errors
 /// When the environment can't be made, or a requirement can't be installed.
 pub(super) fn interpreter(workspace: &Workspace) -> Result<PathBuf, String> {
+    environment(workspace, "venv", REQUIREMENTS)
+}
+
+/// The Python of the environment `name`, with the packages of the file `requirements` installed.
+///
+/// # Errors
+/// When the environment can't be made, or a requirement can't be installed.
+pub(super) fn environment(workspace: &Workspace, name: &str, requirements: &str) -> Result<PathBuf, String> {
     check_present()?;
-    let folder = workspace.target.join("venv");
+    let folder = workspace.target.join(name);
     let python = folder.join("bin/python");
-    let wanted = fs::read_to_string(workspace.root.join(REQUIREMENTS))
-        .map_err(|error| format!("could not read {REQUIREMENTS}: {error}"))?;
+    let wanted = fs::read_to_string(workspace.root.join(requirements))
+        .map_err(|error| format!("could not read {requirements}: {error}"))?;
     // Written last, so that an incomplete environment is not reused.
     let installed = folder.join("installed.txt");
     if fs::read_to_string(&installed).is_ok_and(|text| text == wanted) && runs(&python) {
         return Ok(python);
     }
     succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
-    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", REQUIREMENTS];
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", requirements];
     succeed(Command::new(&python).args(install).current_dir(&workspace.root))
         .map_err(|error| format!("{error}\n{}", how_to_skip()))?;
     fs::write(&installed, wanted).map_err(|error| format!("could not write {}: {error}", installed.display()))?;
