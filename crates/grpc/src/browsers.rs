@@ -21,7 +21,8 @@ use crate::error::{foreign_origin, invalid_host, unknown_host};
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The headers of a response that a page may read.
-const EXPOSED: HeaderValue = HeaderValue::from_static("grpc-status, grpc-message, grpc-status-details-bin");
+const EXPOSED: HeaderValue =
+    HeaderValue::from_static("grpc-status, grpc-message, grpc-status-details-bin, idempotent-replay");
 
 /// The names of this server and the origins that it allows; see the module.
 #[derive(Debug)]
@@ -115,7 +116,7 @@ pub(crate) fn answer<R: Default>(entry: GateResult) -> Response<R> {
             *response.status_mut() = StatusCode::NO_CONTENT;
             let headers = response.headers_mut();
             headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST"));
-            let asked = "content-type, x-grpc-web, x-user-agent, grpc-timeout";
+            let asked = "content-type, x-grpc-web, x-user-agent, grpc-timeout, idempotency-key";
             headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(asked));
             headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
             allow(headers, origin);

@@ -163,6 +163,11 @@ pub(crate) fn member_replaced(message: impl Into<String>) -> Status {
     status(Failure::new(Code::MemberReplaced, message))
 }
 
+/// An invalid idempotency key, or one for a method that takes none.
+pub(crate) fn invalid_key(message: impl Into<String>) -> Status {
+    status(Failure::new(Code::InvalidIdempotencyKey, message))
+}
+
 /// A member that was removed because its client commits no pages.
 pub(crate) fn member_hangs(message: impl Into<String>) -> Status {
     status(Failure::new(Code::UnknownMember, message))

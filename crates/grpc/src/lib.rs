@@ -38,6 +38,7 @@ mod services;
 
 mod aside;
 mod error;
+mod idempotency;
 mod pages;
 
 mod events;

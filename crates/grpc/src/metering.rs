@@ -28,6 +28,7 @@ use tower_layer::Layer;
 
 use crate::connections::CallOrigin;
 use crate::error::overloaded;
+use crate::idempotency;
 
 /// The memory of a call besides its messages: the buffers of its decoder and encoder.
 const CALL_BYTES: usize = 16 << 10;
@@ -69,6 +70,9 @@ where
         let origin = request.extensions().get::<CallOrigin>().expect("every connection has its origin");
         // A refused call has arrived too.
         origin.first.arrived();
+        if let Err(status) = idempotency::check(request.uri().path(), request.headers()) {
+            return Box::pin(async move { Ok(status.into_http()) });
+        }
         let caller = origin.caller.clone();
         let with_reserve = has_reserve(request.uri().path());
         let mut claim = if with_reserve { caller.claim_with_reserve() } else { caller.claim() };

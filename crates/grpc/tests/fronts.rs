@@ -98,11 +98,12 @@ impl Fronts {
         Fronts { clock, embedded, http, grpc, runtime, _folders: folders }
     }
 
-    fn over_http(&self, parts: &[PartForms]) -> CommitResult {
+    fn over_http(&self, key: Option<&str>, parts: &[PartForms]) -> CommitResult {
         let parts: Vec<&Value> = parts.iter().map(|part| &part.json).collect();
         let body = json!({ "parts": parts }).to_string();
+        let key = key.map(|key| format!("Idempotency-Key: {key}\r\n")).unwrap_or_default();
         let head = format!(
-            "POST /v1/commit HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            "POST /v1/commit HTTP/1.1\r\nHost: {}\r\n{key}Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             self.http,
             body.len()
         );
@@ -130,9 +131,13 @@ impl Fronts {
         CommitResult::Refused(ShownRefusal { code, message, facts: facts.collect() })
     }
 
-    fn over_grpc(&mut self, parts: &[PartForms]) -> CommitResult {
+    fn over_grpc(&mut self, key: Option<&str>, parts: &[PartForms]) -> CommitResult {
         let parts = parts.iter().map(|part| CommitPart { kind: Some(part.message.clone()) }).collect();
-        match self.runtime.block_on(self.grpc.commit(CommitRequest { parts })) {
+        let mut request = tonic::Request::new(CommitRequest { parts });
+        if let Some(key) = key {
+            request.metadata_mut().insert("idempotency-key", key.parse().expect("a key"));
+        }
+        match self.runtime.block_on(self.grpc.commit(request)) {
             Ok(response) => CommitResult::Committed(shown::of_grpc(response.into_inner())),
             Err(status) => {
                 let info = status.get_details_error_info().unwrap_or_else(|| panic!("{status:?} has no reason"));
@@ -143,9 +148,12 @@ impl Fronts {
     }
 
     /// Commits in Rust; `None` when a part has no form there.
-    fn in_rust(&self, parts: &[PartForms]) -> Option<CommitResult> {
+    fn in_rust(&self, key: Option<&str>, parts: &[PartForms]) -> Option<CommitResult> {
         let parts = parts.iter().map(|part| part.part.clone()).collect::<Option<Vec<_>>>()?;
-        let commit = parts.into_iter().fold(Commit::new(), Commit::part);
+        let mut commit = parts.into_iter().fold(Commit::new(), Commit::part);
+        if let Some(key) = key {
+            commit = commit.idempotency_key(key);
+        }
         Some(match self.embedded.commit(&commit) {
             Ok(Outcome::Committed(committed)) => CommitResult::Committed(shown::of_rust(&committed)),
             Ok(Outcome::Refused(refused)) => {
@@ -168,11 +176,25 @@ fn a_commit_has_the_same_answer_over_http_over_grpc_and_in_rust() {
     for seed in 1..=4 {
         let mut fronts = Fronts::new();
         let mut generator = Generator::new(seed);
+        let mut last: Option<(String, Vec<PartForms>)> = None;
         for number in 0..COMMITS {
-            let parts = generator.commit();
-            let http = fronts.over_http(&parts);
-            let grpc = fronts.over_grpc(&parts);
-            let rust = fronts.in_rust(&parts);
+            let mut parts = generator.commit();
+            let key = (number % 4 == 0).then(|| format!("commit {number}"));
+            // The key of the last commit that had one, with the parts of this one, or the same ones.
+            let (key, is_other) = match &last {
+                Some((key, _)) if number % 8 == 1 => (Some(key.clone()), true),
+                Some((key, copied)) if number % 8 == 2 => {
+                    parts.clone_from(copied);
+                    (Some(key.clone()), false)
+                }
+                _ => (key, false),
+            };
+            let http = fronts.over_http(key.as_deref(), &parts);
+            let grpc = fronts.over_grpc(key.as_deref(), &parts);
+            let rust = fronts.in_rust(key.as_deref(), &parts);
+            if let Some(key) = key.filter(|_| !is_other) {
+                last = Some((key, parts.clone()));
+            }
             let place = format!("seed {seed}, commit {number}: {parts:#?}");
             match (&http, &grpc) {
                 (CommitResult::Refused(http), CommitResult::Refused(grpc)) => {
@@ -214,6 +236,7 @@ fn a_commit_has_the_same_answer_over_http_over_grpc_and_in_rust() {
         "invalid",
         "out_of_range",
         "invalid_weights",
+        "idempotency_key_reused",
     ] {
         assert!(refused.contains_key(code), "no commit was refused with {code}: {refused:?}");
     }

@@ -17,6 +17,7 @@ use tonic::{Request, Response, Status};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{ItemFault, failed, overloaded, refused_in_part};
+use crate::idempotency::{self, RequestKey};
 use crate::proto::quire_server::Quire;
 use crate::proto::{CommitPart, CommitRequest, CommitResponse};
 
@@ -37,6 +38,7 @@ impl CommitService {
 /// Passes the parts to the database, as the function `submit` commits.
 fn submit_as<T>(
     database: &Database,
+    key: &RequestKey,
     parts: &[CommitPart],
     submit: fn(&Database, &Commit<'_>) -> quire::Result<T>,
 ) -> Result<T, Status> {
@@ -47,33 +49,37 @@ fn submit_as<T>(
     for (index, (part, lists)) in parts.iter().zip(&lists).enumerate() {
         commit = commit.part(part::part(part, lists).map_err(in_part(index))?);
     }
-    submit(database, &commit).map_err(failed)
+    submit(database, &key.on(commit)).map_err(failed)
 }
 
 /// Passes the parts to the database, on another thread when they are large or take long.
-async fn submitted(app: &Arc<App>, request: CommitRequest) -> Result<Ticket<Outcome>, Status> {
+async fn submitted(app: &Arc<App>, key: RequestKey, request: CommitRequest) -> Result<Ticket<Outcome>, Status> {
     // A part of two bytes becomes a command of hundreds.
     let mut claim = app.caller().claim();
     claim.grow(lists_bytes(&request.parts)).map_err(overloaded)?;
     let bounded = BoundedRequest::begin(&app.database);
     if request.encoded_len() <= INLINE_BYTES_MAX
-        && let Some(ticket) = submit_as(bounded.database(), &request.parts, Database::submit_briefly)?
+        && let Some(ticket) = submit_as(bounded.database(), &key, &request.parts, Database::submit_briefly)?
     {
         return Ok(ticket);
     }
     let app = app.within(&bounded);
-    aside(move || submit_as(&app.database, &request.parts, Database::submit)).await
+    aside(move || submit_as(&app.database, &key, &request.parts, Database::submit)).await
 }
 
 #[tonic::async_trait]
 impl Quire for CommitService {
     async fn commit(&self, request: Request<CommitRequest>) -> Result<Response<CommitResponse>, Status> {
-        match submitted(&self.app, request.into_inner()).await?.await.map_err(failed)? {
-            Outcome::Committed(committed) => Ok(Response::new(CommitResponse {
-                position: committed.at.position.get(),
-                time_us: committed.at.time.as_micros(),
-                replies: committed.replies.into_iter().map(reply::reply).collect(),
-            })),
+        let key = RequestKey::of(request.metadata())?;
+        match submitted(&self.app, key, request.into_inner()).await?.await.map_err(failed)? {
+            Outcome::Committed(committed) => {
+                let message = CommitResponse {
+                    position: committed.at.position.get(),
+                    time_us: committed.at.time.as_micros(),
+                    replies: committed.replies.into_iter().map(reply::reply).collect(),
+                };
+                Ok(idempotency::response(message, committed.is_replay))
+            }
             Outcome::Refused(refusal) => Err(refused_in_part(&refusal)),
         }
     }
@@ -98,7 +104,9 @@ mod tests {
         let parts = || vec![CommitPart::default(); 100_000];
         let each = Kind::Each(Box::new(EachPart { parts: parts() }));
         for parts in [parts(), vec![CommitPart { kind: Some(each) }]] {
-            let refused = submitted(&app, CommitRequest { parts }).await.expect_err("there is too little memory");
+            let refused = submitted(&app, RequestKey::default(), CommitRequest { parts })
+                .await
+                .expect_err("there is too little memory");
             let reason = refused.get_details_error_info().expect("a reason").reason;
             assert_eq!(reason, "TOO_LARGE", "{refused:?}");
         }

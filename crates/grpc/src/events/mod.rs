@@ -22,6 +22,7 @@ use tonic::{Request, Response, Status};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, refused};
+use crate::idempotency::{self, RequestKey};
 use crate::pages::PageStream;
 use crate::proto::events_server::Events;
 use crate::proto::{
@@ -47,6 +48,7 @@ impl EventsService {
 /// Passes an append to the database, as the function `how` commits.
 fn submit<T>(
     database: &Database,
+    key: &RequestKey,
     request: &AppendEventsRequest,
     submit: impl FnOnce(&Database, &Commit<'_>) -> quire::Result<T>,
 ) -> Result<T, Status> {
@@ -59,7 +61,7 @@ fn submit<T>(
     if let Some(EventUpstream { source, position }) = &request.upstream {
         commit = commit.upstream(&request.store, source, *position);
     }
-    submit(database, &commit).map_err(failed)
+    submit(database, &key.on(commit)).map_err(failed)
 }
 
 #[tonic::async_trait]
@@ -68,17 +70,18 @@ impl Events for EventsService {
     type SubscribeStream = PageStream<SubscribeEventsResponse>;
 
     async fn append(&self, request: Request<AppendEventsRequest>) -> Result<Response<AppendEventsResponse>, Status> {
+        let key = RequestKey::of(request.metadata())?;
         let request = request.into_inner();
         let bounded = BoundedRequest::begin(&self.app.database);
         let brief = match request.encoded_len() <= INLINE_BYTES_MAX {
-            true => submit(bounded.database(), &request, Database::submit_briefly)?,
+            true => submit(bounded.database(), &key, &request, Database::submit_briefly)?,
             false => None,
         };
         let ticket = match brief {
             Some(ticket) => ticket,
             None => {
                 let app = self.app.within(&bounded);
-                aside(move || submit(&app.database, &request, Database::submit)).await?
+                aside(move || submit(&app.database, &key, &request, Database::submit)).await?
             }
         };
         match ticket.await.map_err(failed)? {
@@ -86,11 +89,12 @@ impl Events for EventsService {
                 let Some(Reply::Events(appended)) = committed.replies.first() else {
                     unreachable!("an append returns events")
                 };
-                Ok(Response::new(AppendEventsResponse {
+                let message = AppendEventsResponse {
                     first: appended.first.map(|position| position.get()),
                     last: appended.last.map(|position| position.get()),
                     duplicate: appended.duplicate,
-                }))
+                };
+                Ok(idempotency::response(message, committed.is_replay))
             }
             Outcome::Refused(refusal) => Err(refused(&refusal)),
         }

@@ -24,6 +24,7 @@ use tonic::{Request, Response, Status};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, invalid, not_found, refused_part, too_large};
+use crate::idempotency::{self, RequestKey};
 use crate::pages::PageStream;
 use crate::proto::graph_server::Graph;
 use crate::proto::{self, get_blocks_response, get_versions_response};
@@ -95,12 +96,13 @@ impl Graph for GraphService {
         &self,
         request: Request<proto::CommitGraphRequest>,
     ) -> Result<Response<proto::CommitGraphResponse>, Status> {
+        let key = RequestKey::of(request.metadata())?;
         let request = request.into_inner();
         let app = Arc::clone(&self.app);
         let short = request.encoded_len() <= INLINE_BYTES_MAX;
         let begin = move || {
             let tags: Vec<_> = request.commands.iter().map(request::tags).collect();
-            app.database.submit(&request::commit(&request, &tags)?).map_err(failed)
+            app.database.submit(&key.on(request::commit(&request, &tags)?)).map_err(failed)
         };
         let ticket = if short { begin()? } else { aside(begin).await? };
         match ticket.await.map_err(failed)? {
@@ -110,7 +112,7 @@ impl Graph for GraphService {
                     _ => unreachable!("a graph command returns a graph reply"),
                 };
                 let (position, replies) = (committed.at.position.get(), committed.replies.iter().map(reply).collect());
-                Ok(Response::new(proto::CommitGraphResponse { position, replies }))
+                Ok(idempotency::response(proto::CommitGraphResponse { position, replies }, committed.is_replay))
             }
             Outcome::Refused(refusal) => Err(refused_part(&refusal)),
         }

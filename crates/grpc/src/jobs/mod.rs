@@ -29,6 +29,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, invalid, overloaded, refused, stopping};
+use crate::idempotency::{self, RequestKey};
 use crate::pages::PageStream;
 use crate::proto::jobs_server::Jobs;
 use crate::proto::{
@@ -58,12 +59,17 @@ impl JobsService {
 }
 
 /// Passes these commands to the database, on another thread when they are large.
-async fn submit(app: &Arc<App>, items: request::Items, bytes: usize) -> Result<request::PendingItems, Status> {
+async fn submit(
+    app: &Arc<App>,
+    key: RequestKey,
+    items: request::Items,
+    bytes: usize,
+) -> Result<request::PendingItems, Status> {
     if bytes <= INLINE_BYTES_MAX {
-        return items.submit(&app.database);
+        return items.submit(&app.database, &key);
     }
     let app = Arc::clone(app);
-    aside(move || items.submit(&app.database)).await
+    aside(move || items.submit(&app.database, &key)).await
 }
 
 /// Commits one command.
@@ -73,20 +79,28 @@ fn one(app: &App, command: jobs::Command<'_>) -> Result<Ticket<Outcome>, Status>
 
 /// The reply to the one command of a commit.
 async fn answered(ticket: Ticket<Outcome>) -> Result<jobs::Reply, Status> {
+    keyed_answer(ticket).await.map(|(reply, _)| reply)
+}
+
+/// The reply to the one command of a commit, and whether it is that of an earlier copy.
+async fn keyed_answer(ticket: Ticket<Outcome>) -> Result<(jobs::Reply, bool), Status> {
     match ticket.await.map_err(failed)? {
         Outcome::Committed(mut committed) => match committed.replies.pop() {
-            Some(quire::Reply::Jobs(reply)) => Ok(reply),
+            Some(quire::Reply::Jobs(reply)) => Ok((reply, committed.is_replay)),
             other => unreachable!("a jobs command gets a jobs reply, not {other:?}"),
         },
         Outcome::Refused(refusal) => Err(refused(&refusal)),
     }
 }
 
-/// The replies to an `Each`.
-async fn each_answered(ticket: Ticket<Outcome>) -> Result<Vec<Result<jobs::Reply, jobs::Refusal>>, Status> {
-    match answered(ticket).await? {
-        jobs::Reply::Each(answers) => Ok(answers),
-        other => unreachable!("an each returns one reply an item, not {other:?}"),
+/// The replies to an `Each`, one for each command.
+type EachAnswers = Vec<Result<jobs::Reply, jobs::Refusal>>;
+
+/// The replies to an `Each`, and whether they are those of an earlier copy.
+async fn each_answered(ticket: Ticket<Outcome>) -> Result<(EachAnswers, bool), Status> {
+    match keyed_answer(ticket).await? {
+        (jobs::Reply::Each(answers), is_replay) => Ok((answers, is_replay)),
+        (other, _) => unreachable!("an each returns one reply an item, not {other:?}"),
     }
 }
 
@@ -160,10 +174,12 @@ impl Jobs for JobsService {
     type SubscribeStream = PageStream<SubscribeJobsResponse>;
 
     async fn enqueue(&self, request: Request<EnqueueJobsRequest>) -> Result<Response<EnqueueJobsResponse>, Status> {
+        let key = RequestKey::of(request.metadata())?;
         let (bytes, request) = (request.get_ref().encoded_len(), request.into_inner());
         let items = request::Items { reports: Vec::new(), enqueue: request.jobs };
-        let answers = submit(&self.app, items, bytes).await?.answers().await?;
-        Ok(Response::new(EnqueueJobsResponse { results: answers.into_iter().map(reply::enqueued).collect() }))
+        let (answers, is_replay) = submit(&self.app, key, items, bytes).await?.answers().await?;
+        let results = answers.into_iter().map(reply::enqueued).collect();
+        Ok(idempotency::response(EnqueueJobsResponse { results }, is_replay))
     }
 
     async fn fetch(&self, request: Request<FetchJobsRequest>) -> Result<Response<FetchJobsResponse>, Status> {
@@ -190,10 +206,12 @@ impl Jobs for JobsService {
     }
 
     async fn report(&self, request: Request<ReportJobsRequest>) -> Result<Response<ReportJobsResponse>, Status> {
+        let key = RequestKey::of(request.metadata())?;
         let (bytes, request) = (request.get_ref().encoded_len(), request.into_inner());
         let items = request::Items { reports: request.reports, enqueue: Vec::new() };
-        let answers = submit(&self.app, items, bytes).await?.answers().await?;
-        Ok(Response::new(ReportJobsResponse { results: answers.into_iter().map(reply::reported).collect() }))
+        let (answers, is_replay) = submit(&self.app, key, items, bytes).await?.answers().await?;
+        let results = answers.into_iter().map(reply::reported).collect();
+        Ok(idempotency::response(ReportJobsResponse { results }, is_replay))
     }
 
     async fn work(&self, request: Request<Streaming<WorkRequest>>) -> Result<Response<Self::WorkStream>, Status> {

@@ -9,6 +9,7 @@ use tonic::Status;
 
 use super::each_answered;
 use crate::error::{ItemFault, failed, refused_item};
+use crate::idempotency::RequestKey;
 use crate::proto;
 use crate::proto::job_report::{Fail, What, fail};
 use crate::proto::unique_key::{self, Hold};
@@ -34,6 +35,7 @@ pub(super) struct PendingItems {
 /// Commits the valid items, each decided by itself.
 pub(super) fn submit_each<'c>(
     database: &Database,
+    key: &RequestKey,
     commands: impl ExactSizeIterator<Item = Result<Command<'c>, ItemFault>>,
 ) -> Result<PendingItems, Status> {
     if commands.len() > ITEMS_MAX {
@@ -42,20 +44,21 @@ pub(super) fn submit_each<'c>(
     }
     let mut good = Vec::with_capacity(commands.len());
     let faults = commands.map(|command| command.map(|command| good.push(command)).err()).collect();
-    let ticket = database.submit(&Commit::new().part(Part::Jobs(Command::Each(&good)))).map_err(failed)?;
+    let ticket = database.submit(&key.on(Commit::new().part(Part::Jobs(Command::Each(&good))))).map_err(failed)?;
     Ok(PendingItems { faults, ticket })
 }
 
 impl PendingItems {
-    /// One reply for each item, in order.
-    pub(super) async fn answers(self) -> Result<Vec<CommandReply>, Status> {
-        let mut answers = each_answered(self.ticket).await?.into_iter();
+    /// One reply for each item, in order, and whether they are those of an earlier copy.
+    pub(super) async fn answers(self) -> Result<(Vec<CommandReply>, bool), Status> {
+        let (answers, is_replay) = each_answered(self.ticket).await?;
+        let mut answers = answers.into_iter();
         let mut next = || answers.next().expect("an each returns a reply for each command");
         let of = |fault: Option<ItemFault>| match fault {
             Some(fault) => Err(Box::new(fault.into())),
             None => next().map_err(|refusal| Box::new(refused_item(&refusal))),
         };
-        Ok(self.faults.into_iter().map(of).collect())
+        Ok((self.faults.into_iter().map(of).collect(), is_replay))
     }
 }
 
@@ -72,13 +75,13 @@ impl Items {
     }
 
     /// Commits them: reports first.
-    pub(super) fn submit(&self, database: &Database) -> Result<PendingItems, Status> {
+    pub(super) fn submit(&self, database: &Database, key: &RequestKey) -> Result<PendingItems, Status> {
         let tags: Vec<Vec<&str>> =
             self.enqueue.iter().map(|job| job.tags.iter().map(String::as_str).collect()).collect();
         let reports = self.reports.iter().map(report);
         let enqueues = self.enqueue.iter().zip(&tags).map(|(job, tags)| enqueue(job, tags));
         let commands: Vec<_> = reports.chain(enqueues).collect();
-        submit_each(database, commands.into_iter())
+        submit_each(database, key, commands.into_iter())
     }
 }
 

@@ -29,6 +29,7 @@ use tonic::{Status, Streaming};
 use super::{fetched, give_back, leases_of, reply, request, submit, until_fetchable};
 use crate::app::App;
 use crate::error::{failed, invalid, stopping};
+use crate::idempotency::RequestKey;
 use crate::proto::job_report::What;
 use crate::proto::work_response::{FrameResult, Kind, LostLeases};
 use crate::proto::{JobReport, WorkRequest, WorkResponse, work_request};
@@ -148,7 +149,7 @@ impl WorkerTasks {
             if !items.is_empty() {
                 self.let_go(&items);
                 let reports = items.reports.len();
-                let submitted = submit(&self.app, items, bytes).await?;
+                let submitted = submit(&self.app, RequestKey::default(), items, bytes).await?;
                 if under_way.send((reports, submitted)).await.is_err() {
                     // The replying task has failed, and returns the reason.
                     return Ok(());
@@ -175,7 +176,7 @@ impl WorkerTasks {
     /// Replies to the frames, in order.
     async fn answer(&self, mut to_answer: mpsc::Receiver<OpenFrame>) -> Result<(), Status> {
         while let Some((reports, submitted)) = to_answer.recv().await {
-            let mut answers = submitted.answers().await?.into_iter();
+            let mut answers = submitted.answers().await?.0.into_iter();
             let reports = answers.by_ref().take(reports).map(reply::reported).collect();
             let enqueued = answers.map(reply::enqueued).collect();
             self.send(Kind::Result(FrameResult { reports, enqueued })).await;

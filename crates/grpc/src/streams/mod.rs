@@ -22,6 +22,7 @@ use tonic::{Request, Response, Status};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{ItemFault, failed, refused, refused_record};
+use crate::idempotency::{self, RequestKey};
 use crate::pages::PageStream;
 use crate::proto::streams_server::Streams;
 use crate::proto::{
@@ -52,6 +53,7 @@ impl StreamsService {
 /// Passes records to the database, as the function `submit` commits.
 fn submit_as<T>(
     database: &Database,
+    key: &RequestKey,
     request: &ProduceRequest,
     submit: fn(&Database, &Commit<'_>) -> quire::Result<T>,
 ) -> Result<T, Status> {
@@ -60,11 +62,11 @@ fn submit_as<T>(
         let message = request::message(record).map_err(|fault| fault.within(&format!("record {index}")))?;
         commit = commit.part(Part::Produce { topic: request.topic.as_str().into(), message });
     }
-    submit(database, &commit).map_err(failed)
+    submit(database, &key.on(commit)).map_err(failed)
 }
 
 /// Passes records to the database, on another thread when they are large or take long.
-async fn produced(app: &Arc<App>, request: ProduceRequest) -> Result<Ticket<Outcome>, Status> {
+async fn produced(app: &Arc<App>, key: RequestKey, request: ProduceRequest) -> Result<Ticket<Outcome>, Status> {
     let count = request.records.len();
     if count > RECORDS_MAX {
         let given = u32::try_from(count).unwrap_or(u32::MAX);
@@ -75,39 +77,44 @@ async fn produced(app: &Arc<App>, request: ProduceRequest) -> Result<Ticket<Outc
     }
     let bounded = BoundedRequest::begin(&app.database);
     if request.encoded_len() <= INLINE_BYTES_MAX
-        && let Some(ticket) = submit_as(bounded.database(), &request, Database::submit_briefly)?
+        && let Some(ticket) = submit_as(bounded.database(), &key, &request, Database::submit_briefly)?
     {
         return Ok(ticket);
     }
     let app = app.within(&bounded);
-    aside(move || submit_as(&app.database, &request, Database::submit)).await
+    aside(move || submit_as(&app.database, &key, &request, Database::submit)).await
 }
 
-/// Commits the command of a request, on another thread when it takes long.
-async fn one<R: Send + 'static>(
+/// Commits the command of a request, on another thread when it takes long. `message` makes the
+/// response from the reply.
+async fn one<R: Send + 'static, M>(
     app: &Arc<App>,
-    request: R,
+    request: Request<R>,
     command: for<'r> fn(&'r R) -> Result<streams::Command<'r>, ItemFault>,
-) -> Result<streams::Reply, Status> {
+    message: impl FnOnce(streams::Reply) -> M,
+) -> Result<Response<M>, Status> {
     fn submit_as<T>(
         database: &Database,
+        key: &RequestKey,
         command: streams::Command<'_>,
         submit: fn(&Database, &Commit<'_>) -> quire::Result<T>,
     ) -> Result<T, Status> {
-        submit(database, &Commit::new().part(Part::Streams(command))).map_err(failed)
+        submit(database, &key.on(Commit::new().part(Part::Streams(command)))).map_err(failed)
     }
+    let key = RequestKey::of(request.metadata())?;
+    let request = request.into_inner();
     let bounded = BoundedRequest::begin(&app.database);
-    let brief = submit_as(bounded.database(), command(&request)?, Database::submit_briefly)?;
+    let brief = submit_as(bounded.database(), &key, command(&request)?, Database::submit_briefly)?;
     let ticket = match brief {
         Some(ticket) => ticket,
         None => {
             let app = app.within(&bounded);
-            aside(move || submit_as(&app.database, command(&request)?, Database::submit)).await?
+            aside(move || submit_as(&app.database, &key, command(&request)?, Database::submit)).await?
         }
     };
     match ticket.await.map_err(failed)? {
         Outcome::Committed(mut committed) => match committed.replies.pop() {
-            Some(Reply::Streams(reply)) => Ok(reply),
+            Some(Reply::Streams(reply)) => Ok(idempotency::response(message(reply), committed.is_replay)),
             other => unreachable!("a command to a topic gets its reply, not {other:?}"),
         },
         Outcome::Refused(refusal) => Err(refused(&refusal)),
@@ -119,7 +126,8 @@ impl Streams for StreamsService {
     type ConsumeStream = PageStream<ConsumeResponse>;
 
     async fn produce(&self, request: Request<ProduceRequest>) -> Result<Response<ProduceResponse>, Status> {
-        let ticket = produced(&self.app, request.into_inner()).await?;
+        let key = RequestKey::of(request.metadata())?;
+        let ticket = produced(&self.app, key, request.into_inner()).await?;
         match ticket.await.map_err(failed)? {
             Outcome::Committed(committed) => {
                 let place = |reply: &Reply| match reply {
@@ -128,7 +136,8 @@ impl Streams for StreamsService {
                     }
                     other => unreachable!("a record gets its place, not {other:?}"),
                 };
-                Ok(Response::new(ProduceResponse { records: committed.replies.iter().map(place).collect() }))
+                let message = ProduceResponse { records: committed.replies.iter().map(place).collect() };
+                Ok(idempotency::response(message, committed.is_replay))
             }
             Outcome::Refused(refusal) => Err(refused_record(&refusal)),
         }
@@ -157,42 +166,44 @@ impl Streams for StreamsService {
         &self,
         request: Request<CreateTopicRequest>,
     ) -> Result<Response<CreateTopicResponse>, Status> {
-        match one(&self.app, request.into_inner(), request::create).await? {
-            streams::Reply::TopicCreated(created) => {
-                Ok(Response::new(CreateTopicResponse { partitions: created.partitions }))
-            }
+        one(&self.app, request, request::create, |reply| match reply {
+            streams::Reply::TopicCreated(created) => CreateTopicResponse { partitions: created.partitions },
             other => unreachable!("a creation has no reply {other:?}"),
-        }
+        })
+        .await
     }
 
     async fn delete_topic(
         &self,
         request: Request<DeleteTopicRequest>,
     ) -> Result<Response<DeleteTopicResponse>, Status> {
-        one(&self.app, request.into_inner(), |request| Ok(request::delete(request))).await?;
-        Ok(Response::new(DeleteTopicResponse {}))
+        one(&self.app, request, |request| Ok(request::delete(request)), |_| DeleteTopicResponse {}).await
     }
 
     async fn alter_topic(&self, request: Request<AlterTopicRequest>) -> Result<Response<AlterTopicResponse>, Status> {
-        match one(&self.app, request.into_inner(), request::alter).await? {
-            streams::Reply::TopicAltered(altered) => {
-                Ok(Response::new(AlterTopicResponse { partitions: altered.partitions }))
-            }
+        one(&self.app, request, request::alter, |reply| match reply {
+            streams::Reply::TopicAltered(altered) => AlterTopicResponse { partitions: altered.partitions },
             other => unreachable!("a change has no reply {other:?}"),
-        }
+        })
+        .await
     }
 
     async fn delete_records(
         &self,
         request: Request<DeleteRecordsRequest>,
     ) -> Result<Response<DeleteRecordsResponse>, Status> {
-        match one(&self.app, request.into_inner(), |request| Ok(request::delete_records(request))).await? {
-            streams::Reply::RecordsDeleted(deleted) => {
-                let (partition, start) = (deleted.partition, deleted.start.get());
-                Ok(Response::new(DeleteRecordsResponse { partition, start }))
-            }
-            other => unreachable!("a deletion has no reply {other:?}"),
-        }
+        one(
+            &self.app,
+            request,
+            |request| Ok(request::delete_records(request)),
+            |reply| match reply {
+                streams::Reply::RecordsDeleted(deleted) => {
+                    DeleteRecordsResponse { partition: deleted.partition, start: deleted.start.get() }
+                }
+                other => unreachable!("a deletion has no reply {other:?}"),
+            },
+        )
+        .await
     }
 
     async fn list_groups(&self, _request: Request<ListGroupsRequest>) -> Result<Response<ListGroupsResponse>, Status> {
@@ -210,28 +221,25 @@ impl Streams for StreamsService {
         &self,
         request: Request<DeleteGroupRequest>,
     ) -> Result<Response<DeleteGroupResponse>, Status> {
-        one(&self.app, request.into_inner(), |request| Ok(request::delete_group(request))).await?;
-        Ok(Response::new(DeleteGroupResponse {}))
+        one(&self.app, request, |request| Ok(request::delete_group(request)), |_| DeleteGroupResponse {}).await
     }
 
     async fn commit_offset(
         &self,
         request: Request<CommitOffsetRequest>,
     ) -> Result<Response<CommitOffsetResponse>, Status> {
-        let request = request.into_inner();
-        let partition = request.partition;
-        one(&self.app, request, |request| Ok(request::commit_offset(request))).await?;
-        Ok(Response::new(CommitOffsetResponse { partition }))
+        let partition = request.get_ref().partition;
+        one(&self.app, request, |request| Ok(request::commit_offset(request)), |_| CommitOffsetResponse { partition })
+            .await
     }
 
     async fn delete_offset(
         &self,
         request: Request<DeleteOffsetRequest>,
     ) -> Result<Response<DeleteOffsetResponse>, Status> {
-        let request = request.into_inner();
-        let partition = request.partition;
-        one(&self.app, request, |request| Ok(request::delete_offset(request))).await?;
-        Ok(Response::new(DeleteOffsetResponse { partition }))
+        let partition = request.get_ref().partition;
+        one(&self.app, request, |request| Ok(request::delete_offset(request)), |_| DeleteOffsetResponse { partition })
+            .await
     }
 
     async fn reset_offsets(
@@ -245,7 +253,6 @@ impl Streams for StreamsService {
         &self,
         request: Request<ProtectUnreadRequest>,
     ) -> Result<Response<ProtectUnreadResponse>, Status> {
-        one(&self.app, request.into_inner(), |request| Ok(request::protect_unread(request))).await?;
-        Ok(Response::new(ProtectUnreadResponse {}))
+        one(&self.app, request, |request| Ok(request::protect_unread(request)), |_| ProtectUnreadResponse {}).await
     }
 }

@@ -4,6 +4,7 @@ mod commits;
 mod connections;
 mod events;
 mod graph;
+mod idempotency;
 mod jobs;
 mod queues;
 mod served;
