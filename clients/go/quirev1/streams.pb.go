@@ -515,13 +515,14 @@ type ConsumeRequest struct {
 	// takes the place over at once: a restarted client need not wait until its old lease expires. The
 	// stream of the other member ends with ABORTED, reason MEMBER_REPLACED. Empty: no place.
 	MemberName string `protobuf:"bytes,3,opt,name=member_name,json=memberName,proto3" json:"member_name,omitempty"`
-	// The length of the lease in milliseconds, 1 to 3,600,000. 0 means 10,000. The server renews it
+	// The length of the lease in milliseconds, 100 to 3,600,000. 0 means 10,000. The server renews it
 	// while the stream is open. Without a renewal for this time, the other members share the
 	// partitions.
 	LeaseMs uint32 `protobuf:"varint,4,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
 	// The longest time from a page to a commit in its partition, or from one commit to the next while
 	// pages are uncommitted, in milliseconds. After it, the server stops renewing the lease, because
-	// the client hangs. 0 means 300,000.
+	// the client hangs. The stream ends with NOT_FOUND, reason UNKNOWN_MEMBER, once another member
+	// has the partitions. 0 means 300,000.
 	HandlingMaxMs uint32 `protobuf:"varint,5,opt,name=handling_max_ms,json=handlingMaxMs,proto3" json:"handling_max_ms,omitempty"`
 	// The largest number of records in a page, at most 10,000. 0 means 1,000.
 	Limit uint32 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
@@ -1164,7 +1165,7 @@ type ResetOffsetsRequest struct {
 	//	*ResetOffsetsRequest_Store
 	//	*ResetOffsetsRequest_Queue
 	Source isResetOffsetsRequest_Source `protobuf_oneof:"source"`
-	// Only these partitions of the topic. Empty: all.
+	// Only these partitions of the topic, each once. Empty: all.
 	Partitions []uint32 `protobuf:"varint,5,rep,packed,name=partitions,proto3" json:"partitions,omitempty"`
 	// The next record to read.
 	//

@@ -48,22 +48,22 @@ pub(crate) fn check(path: &str, headers: &HeaderMap) -> Result<(), Status> {
 
 /// The idempotency key of a call, if it has one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RequestKey(Option<String>);
+pub(crate) struct CallKey(Option<String>);
 
-impl RequestKey {
+impl CallKey {
     /// Reads the key of a call.
     ///
     /// # Errors
     /// When the call has several keys, or one that is no UTF-8 text.
     pub(crate) fn of(metadata: &MetadataMap) -> Result<Self, Status> {
         let mut keys = metadata.get_all(IDEMPOTENCY_KEY).iter();
-        let Some(key) = keys.next() else { return Ok(RequestKey(None)) };
+        let Some(key) = keys.next() else { return Ok(CallKey(None)) };
         if keys.next().is_some() {
             return Err(invalid_key("give one `idempotency-key`, not several"));
         }
         let text = str::from_utf8(key.as_encoded_bytes());
         let text = text.map_err(|_| invalid_key("`idempotency-key` must be UTF-8 text"))?;
-        Ok(RequestKey(Some(text.to_owned())))
+        Ok(CallKey(Some(text.to_owned())))
     }
 
     /// Adds the key to a commit. Delays in messages are delays in commands, so the fingerprint of

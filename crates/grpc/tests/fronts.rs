@@ -180,7 +180,8 @@ fn a_commit_has_the_same_answer_over_http_over_grpc_and_in_rust() {
         for number in 0..COMMITS {
             let mut parts = generator.commit();
             let key = (number % 4 == 0).then(|| format!("commit {number}"));
-            // The key of the last commit that had one, with the parts of this one, or the same ones.
+            // The key of the last commit that had one, with the parts of this commit, or the same
+            // ones.
             let (key, is_other) = match &last {
                 Some((key, _)) if number % 8 == 1 => (Some(key.clone()), true),
                 Some((key, copied)) if number % 8 == 2 => {

@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{ItemFault, failed, overloaded, refused_in_part};
-use crate::idempotency::{self, RequestKey};
+use crate::idempotency::{self, CallKey};
 use crate::proto::quire_server::Quire;
 use crate::proto::{CommitPart, CommitRequest, CommitResponse};
 
@@ -38,7 +38,7 @@ impl CommitService {
 /// Passes the parts to the database, as the function `submit` commits.
 fn submit_as<T>(
     database: &Database,
-    key: &RequestKey,
+    key: &CallKey,
     parts: &[CommitPart],
     submit: fn(&Database, &Commit<'_>) -> quire::Result<T>,
 ) -> Result<T, Status> {
@@ -53,7 +53,7 @@ fn submit_as<T>(
 }
 
 /// Passes the parts to the database, on another thread when they are large or take long.
-async fn submitted(app: &Arc<App>, key: RequestKey, request: CommitRequest) -> Result<Ticket<Outcome>, Status> {
+async fn submitted(app: &Arc<App>, key: CallKey, request: CommitRequest) -> Result<Ticket<Outcome>, Status> {
     // A part of two bytes becomes a command of hundreds.
     let mut claim = app.caller().claim();
     claim.grow(lists_bytes(&request.parts)).map_err(overloaded)?;
@@ -70,7 +70,7 @@ async fn submitted(app: &Arc<App>, key: RequestKey, request: CommitRequest) -> R
 #[tonic::async_trait]
 impl Quire for CommitService {
     async fn commit(&self, request: Request<CommitRequest>) -> Result<Response<CommitResponse>, Status> {
-        let key = RequestKey::of(request.metadata())?;
+        let key = CallKey::of(request.metadata())?;
         match submitted(&self.app, key, request.into_inner()).await?.await.map_err(failed)? {
             Outcome::Committed(committed) => {
                 let message = CommitResponse {
@@ -104,7 +104,7 @@ mod tests {
         let parts = || vec![CommitPart::default(); 100_000];
         let each = Kind::Each(Box::new(EachPart { parts: parts() }));
         for parts in [parts(), vec![CommitPart { kind: Some(each) }]] {
-            let refused = submitted(&app, RequestKey::default(), CommitRequest { parts })
+            let refused = submitted(&app, CallKey::default(), CommitRequest { parts })
                 .await
                 .expect_err("there is too little memory");
             let reason = refused.get_details_error_info().expect("a reason").reason;

@@ -22,7 +22,7 @@ use tonic::{Request, Response, Status};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, refused};
-use crate::idempotency::{self, RequestKey};
+use crate::idempotency::{self, CallKey};
 use crate::pages::PageStream;
 use crate::proto::events_server::Events;
 use crate::proto::{
@@ -48,7 +48,7 @@ impl EventsService {
 /// Passes an append to the database, as the function `how` commits.
 fn submit<T>(
     database: &Database,
-    key: &RequestKey,
+    key: &CallKey,
     request: &AppendEventsRequest,
     submit: impl FnOnce(&Database, &Commit<'_>) -> quire::Result<T>,
 ) -> Result<T, Status> {
@@ -70,7 +70,7 @@ impl Events for EventsService {
     type SubscribeStream = PageStream<SubscribeEventsResponse>;
 
     async fn append(&self, request: Request<AppendEventsRequest>) -> Result<Response<AppendEventsResponse>, Status> {
-        let key = RequestKey::of(request.metadata())?;
+        let key = CallKey::of(request.metadata())?;
         let request = request.into_inner();
         let bounded = BoundedRequest::begin(&self.app.database);
         let brief = match request.encoded_len() <= INLINE_BYTES_MAX {

@@ -24,7 +24,7 @@ use tonic::{Request, Response, Status};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, invalid, not_found, refused_part, too_large};
-use crate::idempotency::{self, RequestKey};
+use crate::idempotency::{self, CallKey};
 use crate::pages::PageStream;
 use crate::proto::graph_server::Graph;
 use crate::proto::{self, get_blocks_response, get_versions_response};
@@ -96,7 +96,7 @@ impl Graph for GraphService {
         &self,
         request: Request<proto::CommitGraphRequest>,
     ) -> Result<Response<proto::CommitGraphResponse>, Status> {
-        let key = RequestKey::of(request.metadata())?;
+        let key = CallKey::of(request.metadata())?;
         let request = request.into_inner();
         let app = Arc::clone(&self.app);
         let short = request.encoded_len() <= INLINE_BYTES_MAX;

@@ -12,7 +12,7 @@ use super::{answered, one};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{ItemFault, failed};
-use crate::idempotency::RequestKey;
+use crate::idempotency::CallKey;
 use crate::proto::bulks_response::Bulk;
 use crate::proto::job_change::{Retry, What};
 use crate::proto::{
@@ -46,7 +46,7 @@ fn change_of(change: Option<&JobChange>) -> Result<Change<'_>, ItemFault> {
 pub(super) async fn change(app: &Arc<App>, request: ChangeJobsRequest) -> Result<Vec<ChangeResult>, Status> {
     let bytes = request.encoded_len();
     let theirs = Arc::clone(app);
-    let submit = move || submit_each(&theirs.database, &RequestKey::default(), request.items.iter().map(command));
+    let submit = move || submit_each(&theirs.database, &CallKey::default(), request.items.iter().map(command));
     let submitted = if bytes <= INLINE_BYTES_MAX { submit()? } else { aside(submit).await? };
     Ok(submitted.answers().await?.0.into_iter().map(changed).collect())
 }

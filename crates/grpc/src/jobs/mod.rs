@@ -29,7 +29,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, invalid, overloaded, refused, stopping};
-use crate::idempotency::{self, RequestKey};
+use crate::idempotency::{self, CallKey};
 use crate::pages::PageStream;
 use crate::proto::jobs_server::Jobs;
 use crate::proto::{
@@ -61,7 +61,7 @@ impl JobsService {
 /// Passes these commands to the database, on another thread when they are large.
 async fn submit(
     app: &Arc<App>,
-    key: RequestKey,
+    key: CallKey,
     items: request::Items,
     bytes: usize,
 ) -> Result<request::PendingItems, Status> {
@@ -174,7 +174,7 @@ impl Jobs for JobsService {
     type SubscribeStream = PageStream<SubscribeJobsResponse>;
 
     async fn enqueue(&self, request: Request<EnqueueJobsRequest>) -> Result<Response<EnqueueJobsResponse>, Status> {
-        let key = RequestKey::of(request.metadata())?;
+        let key = CallKey::of(request.metadata())?;
         let (bytes, request) = (request.get_ref().encoded_len(), request.into_inner());
         let items = request::Items { reports: Vec::new(), enqueue: request.jobs };
         let (answers, is_replay) = submit(&self.app, key, items, bytes).await?.answers().await?;
@@ -206,7 +206,7 @@ impl Jobs for JobsService {
     }
 
     async fn report(&self, request: Request<ReportJobsRequest>) -> Result<Response<ReportJobsResponse>, Status> {
-        let key = RequestKey::of(request.metadata())?;
+        let key = CallKey::of(request.metadata())?;
         let (bytes, request) = (request.get_ref().encoded_len(), request.into_inner());
         let items = request::Items { reports: request.reports, enqueue: Vec::new() };
         let (answers, is_replay) = submit(&self.app, key, items, bytes).await?.answers().await?;

@@ -9,7 +9,7 @@ use tonic::Status;
 
 use super::each_answered;
 use crate::error::{ItemFault, failed, refused_item};
-use crate::idempotency::RequestKey;
+use crate::idempotency::CallKey;
 use crate::proto;
 use crate::proto::job_report::{Fail, What, fail};
 use crate::proto::unique_key::{self, Hold};
@@ -35,7 +35,7 @@ pub(super) struct PendingItems {
 /// Commits the valid items, each decided by itself.
 pub(super) fn submit_each<'c>(
     database: &Database,
-    key: &RequestKey,
+    key: &CallKey,
     commands: impl ExactSizeIterator<Item = Result<Command<'c>, ItemFault>>,
 ) -> Result<PendingItems, Status> {
     if commands.len() > ITEMS_MAX {
@@ -75,7 +75,7 @@ impl Items {
     }
 
     /// Commits them: reports first.
-    pub(super) fn submit(&self, database: &Database, key: &RequestKey) -> Result<PendingItems, Status> {
+    pub(super) fn submit(&self, database: &Database, key: &CallKey) -> Result<PendingItems, Status> {
         let tags: Vec<Vec<&str>> =
             self.enqueue.iter().map(|job| job.tags.iter().map(String::as_str).collect()).collect();
         let reports = self.reports.iter().map(report);

@@ -29,7 +29,7 @@ use tonic::{Status, Streaming};
 use super::{fetched, give_back, leases_of, reply, request, submit, until_fetchable};
 use crate::app::App;
 use crate::error::{failed, invalid, stopping};
-use crate::idempotency::RequestKey;
+use crate::idempotency::CallKey;
 use crate::proto::job_report::What;
 use crate::proto::work_response::{FrameResult, Kind, LostLeases};
 use crate::proto::{JobReport, WorkRequest, WorkResponse, work_request};
@@ -149,7 +149,7 @@ impl WorkerTasks {
             if !items.is_empty() {
                 self.let_go(&items);
                 let reports = items.reports.len();
-                let submitted = submit(&self.app, RequestKey::default(), items, bytes).await?;
+                let submitted = submit(&self.app, CallKey::default(), items, bytes).await?;
                 if under_way.send((reports, submitted)).await.is_err() {
                     // The replying task has failed, and returns the reason.
                     return Ok(());

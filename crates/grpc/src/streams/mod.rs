@@ -22,7 +22,7 @@ use tonic::{Request, Response, Status};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{ItemFault, failed, refused, refused_record};
-use crate::idempotency::{self, RequestKey};
+use crate::idempotency::{self, CallKey};
 use crate::pages::PageStream;
 use crate::proto::streams_server::Streams;
 use crate::proto::{
@@ -53,7 +53,7 @@ impl StreamsService {
 /// Passes records to the database, as the function `submit` commits.
 fn submit_as<T>(
     database: &Database,
-    key: &RequestKey,
+    key: &CallKey,
     request: &ProduceRequest,
     submit: fn(&Database, &Commit<'_>) -> quire::Result<T>,
 ) -> Result<T, Status> {
@@ -66,7 +66,7 @@ fn submit_as<T>(
 }
 
 /// Passes records to the database, on another thread when they are large or take long.
-async fn produced(app: &Arc<App>, key: RequestKey, request: ProduceRequest) -> Result<Ticket<Outcome>, Status> {
+async fn produced(app: &Arc<App>, key: CallKey, request: ProduceRequest) -> Result<Ticket<Outcome>, Status> {
     let count = request.records.len();
     if count > RECORDS_MAX {
         let given = u32::try_from(count).unwrap_or(u32::MAX);
@@ -95,13 +95,13 @@ async fn one<R: Send + 'static, M>(
 ) -> Result<Response<M>, Status> {
     fn submit_as<T>(
         database: &Database,
-        key: &RequestKey,
+        key: &CallKey,
         command: streams::Command<'_>,
         submit: fn(&Database, &Commit<'_>) -> quire::Result<T>,
     ) -> Result<T, Status> {
         submit(database, &key.on(Commit::new().part(Part::Streams(command)))).map_err(failed)
     }
-    let key = RequestKey::of(request.metadata())?;
+    let key = CallKey::of(request.metadata())?;
     let request = request.into_inner();
     let bounded = BoundedRequest::begin(&app.database);
     let brief = submit_as(bounded.database(), &key, command(&request)?, Database::submit_briefly)?;
@@ -126,7 +126,7 @@ impl Streams for StreamsService {
     type ConsumeStream = PageStream<ConsumeResponse>;
 
     async fn produce(&self, request: Request<ProduceRequest>) -> Result<Response<ProduceResponse>, Status> {
-        let key = RequestKey::of(request.metadata())?;
+        let key = CallKey::of(request.metadata())?;
         let ticket = produced(&self.app, key, request.into_inner()).await?;
         match ticket.await.map_err(failed)? {
             Outcome::Committed(committed) => {
