@@ -20,6 +20,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub struct HttpClient {
     address: ListenAddress,
+    /// The limit of each read.
+    timeout: Duration,
 }
 
 /// A connection to a server.
@@ -73,7 +75,7 @@ impl Write for ServerStream {
 impl HttpClient {
     /// A client of the server at this address. It does not connect yet.
     pub fn new(address: impl Into<ListenAddress>) -> Self {
-        HttpClient { address: address.into() }
+        HttpClient { address: address.into(), timeout: TIMEOUT }
     }
 
     /// The address, as `--http` takes it.
@@ -173,12 +175,13 @@ impl HttpClient {
         self.lines_of("POST", path, body, line)
     }
 
-    /// Sends a GET request, and returns the body of the response as it arrives.
+    /// Sends a GET request, and returns the body of the response as it arrives. It waits without a
+    /// limit: a backup waits for its turn, and for memory.
     ///
     /// # Errors
     /// As [`HttpClient::get`].
     pub(crate) fn stream(&self, path: &Path) -> Result<impl Read + use<>> {
-        self.begin("GET", path, b"")
+        self.begin("GET", path, b"", None)
     }
 
     fn lines_of(
@@ -189,7 +192,7 @@ impl HttpClient {
         mut line: impl FnMut(&str) -> Result<bool>,
     ) -> Result<bool> {
         let failed = |error| CommandError::at(format_args!("ask the server at {}", self.address), error);
-        let mut stream = self.begin(method, path, body)?;
+        let mut stream = self.begin(method, path, body, Some(self.timeout))?;
         loop {
             let mut text = String::new();
             stream.read_line(&mut text).map_err(failed)?;
@@ -201,10 +204,19 @@ impl HttpClient {
         }
     }
 
-    /// Sends a request, and reads the head of a response with status 200.
-    fn begin(&self, method: &str, path: &Path, body: &[u8]) -> Result<BufReader<ServerStream>> {
+    /// Sends a request, and reads the head of a response with status 200. `timeout` limits each
+    /// read.
+    fn begin(
+        &self,
+        method: &str,
+        path: &Path,
+        body: &[u8],
+        timeout: Option<Duration>,
+    ) -> Result<BufReader<ServerStream>> {
         let failed = |error| CommandError::at(format_args!("ask the server at {}", self.address), error);
-        let mut stream = BufReader::new(self.send(method, path, body)?);
+        let stream = self.send(method, path, body)?;
+        stream.set_read_timeout(timeout).map_err(failed)?;
+        let mut stream = BufReader::new(stream);
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             if stream.read_until(b'\n', &mut head).map_err(failed)? == 0 {
@@ -255,10 +267,10 @@ impl HttpClient {
 
     /// Sends a request. The caller reads the response.
     fn send(&self, method: &str, path: &Path, body: &[u8]) -> Result<ServerStream> {
-        let HttpClient { address } = self;
+        let HttpClient { address, timeout } = self;
         let failed = |error: std::io::Error| CommandError::at(format_args!("ask the server at {address}"), error);
         let mut stream = ServerStream::connect(address).map_err(failed)?;
-        stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
+        stream.set_read_timeout(Some(*timeout)).map_err(failed)?;
         let (path, length) = (&path.text, body.len());
         let host = address.tcp().map_or("localhost".to_owned(), |address| address.to_string());
         let request = format!(
@@ -426,6 +438,34 @@ mod tests {
         });
         assert!(!enough.expect("an answer"));
         assert_eq!(lines, ["{\"imported\":0}"]);
+        server.join().expect("served");
+    }
+
+    #[test]
+    fn a_stream_waits_for_its_turn_beyond_the_timeout_of_other_requests() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let client = HttpClient { timeout: Duration::from_millis(1), ..HttpClient::new(address) };
+        let (arrived, backup_arrived) = std::sync::mpsc::channel();
+        let (may_answer, told) = std::sync::mpsc::channel();
+        let server = std::thread::spawn(move || {
+            let (backup, _) = listener.accept().expect("a client");
+            let mut backup = BufReader::new(backup);
+            while backup.by_ref().lines().next().is_some_and(|line| !line.expect("a line").is_empty()) {}
+            arrived.send(()).expect("it waits");
+            told.recv().expect("told");
+            backup.get_mut().write_all(b"HTTP/1.0 200 OK\r\n\r\narchive").expect("taken");
+        });
+        let path = Path::new(&["backup"]);
+        let backup = std::thread::spawn({
+            let (client, path) = (client.clone(), path.clone());
+            move || client.stream(&path).map(|mut archive| std::io::read_to_string(&mut archive).expect("read"))
+        });
+        backup_arrived.recv().expect("told");
+        // Nobody answers this request: it ends by the timeout, which is over for the backup, too.
+        assert!(client.get_bytes(&path).is_err());
+        may_answer.send(()).expect("it waits");
+        assert_eq!(backup.join().expect("no panic").expect("an answer"), "archive");
         server.join().expect("served");
     }
 }
