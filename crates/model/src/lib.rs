@@ -50,6 +50,6 @@ pub use effects::{BodyChecksum, Effects, NewEntry, Placement, SequenceRequest};
 pub use entry::{Entry, EntryKind, ModelId, Tags};
 pub use history::{History, LongReading, ReadError, ReadErrorKind};
 pub use position::{Place, Position, Sequence};
-pub use steps::{StepBudget, steps_of_bytes};
+pub use steps::{StepBudget, steps_of_bytes, steps_of_parsing};
 pub use tag::{TAG_BYTES_MAX, Tag, TagBuf};
 pub use time::{Timestamp, micros_of, millis_of};

@@ -1,7 +1,7 @@
 //! The steps that one request may take.
 //!
 //! A request whose work grows with the data claims its steps before it takes them: candidates of a
-//! search along tags, entries read, edges walked, jobs examined, KiB decompressed. A step takes 20
+//! search along tags, entries read, edges walked, jobs examined, KiB decompressed or parsed. A step takes 20
 //! ns to a microsecond. A claim beyond the budget fails, and so does every claim after the request
 //! was cancelled. Work that claims every few hundred steps therefore ends soon after its client
 //! disconnects.
@@ -17,6 +17,12 @@ use crate::{Place, ReadError, ReadErrorKind};
 /// The steps of decompressing this number of bytes: one for each KiB.
 pub const fn steps_of_bytes(bytes: usize) -> u64 {
     bytes as u64 / 1024 + 1
+}
+
+/// The steps of parsing this number of bytes: one for each whole KiB. A small value is part of the
+/// step that reads its entry.
+pub const fn steps_of_parsing(bytes: usize) -> u64 {
+    bytes as u64 / 1024
 }
 
 /// The steps of one request. A clone shares the steps of the original.

@@ -133,7 +133,7 @@ pub use quire_log::{
 };
 pub use quire_model::{
     At, ClaimLimit, ClaimRefusal, CowBytes, DecideError, Entry, History, LongReading, ModelId, NameKind, Place,
-    Position, ReadError, Sequence, StepBudget, Timestamp, steps_of_bytes,
+    Position, ReadError, Sequence, StepBudget, Timestamp, steps_of_bytes, steps_of_parsing,
 };
 pub use quire_shard::{
     CommitRefusal, Duty, DutyFailure, Error, ErrorKind, EventRef, Fingerprint, HiddenObject, IDEMPOTENCY_KEY_BYTES_MAX,

@@ -107,7 +107,15 @@ impl Graph {
                     Err(error) => return Err(error),
                 }
                 let block = self.shown(entry, put);
-                let is_asked = block.source.starts_with(plan.source_prefix) && plan.filter.matches_beyond_kind(&block);
+                let is_asked = match block.source.starts_with(plan.source_prefix) {
+                    false => false,
+                    true => match plan.filter.matches_beyond_kind(&block, history) {
+                        Err(error) if looks > 1 && error.is_too_costly() => {
+                            return Ok(Some(ListCursor { kind, place: entry.place }));
+                        }
+                        matches => matches?,
+                    },
+                };
                 if is_asked && show(&block).is_break() {
                     return Ok(Some(ListCursor { kind, place }));
                 }

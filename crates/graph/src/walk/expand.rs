@@ -212,7 +212,7 @@ impl Walker<'_> {
             }
         };
         let block = ground.graph.shown(entry, put);
-        Ok(is_kind(crate::names::narrow(put.kind)) && filter.matches_beyond_kind(&block))
+        Ok(is_kind(crate::names::narrow(put.kind)) && filter.matches_beyond_kind(&block, ground.history)?)
     }
 
     /// Notes an edge, when edges are asked for. Along both directions every edge is met from its

@@ -1,5 +1,7 @@
 //! The plan of a walk: its direction, its results, and its bounds.
 
+use quire_model::{History, ReadError, steps_of_parsing};
+
 use crate::{Block, BlockId, Direction};
 
 /// In which order a walk visits blocks.
@@ -74,6 +76,9 @@ pub struct BlockFilter<'p> {
     pub tags: &'p [&'p str],
     /// A test of the block, for example of its metadata. Reads the block's entry in the log.
     pub test: Option<&'p (dyn Fn(&Block<'_>) -> bool + Sync)>,
+    /// How many times the test parses the metadata of a block. Each claims steps by the length of
+    /// the metadata.
+    pub test_parses: u64,
 }
 
 impl BlockFilter<'_> {
@@ -90,13 +95,25 @@ impl BlockFilter<'_> {
     /// Whether a block matches.
     pub fn matches(&self, block: &Block<'_>) -> bool {
         let kind = self.kinds.is_empty() || self.kinds.contains(&block.kind);
-        kind && self.matches_beyond_kind(block)
+        kind && self.has_tags(block) && self.test.is_none_or(|test| test(block))
     }
 
-    pub(crate) fn matches_beyond_kind(&self, block: &Block<'_>) -> bool {
+    /// Whether a block of a matching kind matches. Claims the steps of the test first.
+    pub(crate) fn matches_beyond_kind(&self, block: &Block<'_>, history: &dyn History) -> Result<bool, ReadError> {
+        if !self.has_tags(block) {
+            return Ok(false);
+        }
+        let Some(test) = self.test else { return Ok(true) };
+        let steps = self.test_parses.saturating_mul(steps_of_parsing(block.metadata.len()));
+        if steps > 0 {
+            history.claim(steps)?;
+        }
+        Ok(test(block))
+    }
+
+    fn has_tags(&self, block: &Block<'_>) -> bool {
         // An entry has few tags, so each is searched for among them.
-        let tags = self.tags.iter().all(|asked| block.tags().any(|tag| tag == *asked));
-        tags && self.test.is_none_or(|test| test(block))
+        self.tags.iter().all(|asked| block.tags().any(|tag| tag == *asked))
     }
 }
 

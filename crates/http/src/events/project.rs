@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use quire::events::{Condition, EventView, Query};
-use quire::{Project, ProjectedState};
+use quire::{Project, ProjectedState, StepBudget, steps_of_parsing};
 use quire_access::BoundedRequest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -76,12 +76,14 @@ struct RunningProjection {
     last: Option<Box<RawValue>>,
     /// The memory of the request's states.
     claim: Rc<RefCell<Claim>>,
-    /// Why there was too little memory.
+    /// The steps of the request: each parsed event claims some by its length.
+    budget: Option<StepBudget>,
+    /// Why there was too little memory, or too few steps.
     refused: Option<Problem>,
 }
 
 impl RunningProjection {
-    fn new(request: &ProjectionRequest<'_>, claim: Rc<RefCell<Claim>>) -> Self {
+    fn new(request: &ProjectionRequest<'_>, claim: Rc<RefCell<Claim>>, budget: Option<&StepBudget>) -> Self {
         let state = match request.fold {
             FoldRequest::Count | FoldRequest::Sum(_) => json!(0),
             FoldRequest::Exists => json!(false),
@@ -91,7 +93,8 @@ impl RunningProjection {
         if matches!(request.fold, FoldRequest::Last) {
             query.items.iter_mut().for_each(|item| item.only_last_event = true);
         }
-        RunningProjection { query, fold: request.fold.clone(), state, last: None, claim, refused: None }
+        let (fold, budget) = (request.fold.clone(), budget.cloned());
+        RunningProjection { query, fold, state, last: None, claim, budget, refused: None }
     }
 
     /// Replaces the last event, within the free memory.
@@ -114,14 +117,20 @@ impl Project for RunningProjection {
     }
 
     fn see(&mut self, event: &EventView<'_>) {
-        if !self.query.matches(event) {
+        if self.refused.is_some() || !self.query.matches(event) {
+            return;
+        }
+        if let FoldRequest::Last | FoldRequest::Sum(_) = self.fold
+            && let Some(budget) = &self.budget
+            && let Err(error) = budget.claim(steps_of_parsing(event.data.len()))
+        {
+            self.refused = Some(quire::Error::from(error).into());
             return;
         }
         match &self.fold {
             FoldRequest::Count => self.state = json!(self.state.as_u64().unwrap_or_default() + 1),
             FoldRequest::Exists => self.state = json!(true),
-            FoldRequest::Last if self.refused.is_none() => self.keep(event),
-            FoldRequest::Last => {}
+            FoldRequest::Last => self.keep(event),
             FoldRequest::Sum(field) => self.state = sum(&self.state, event.data, field),
         }
     }
@@ -170,7 +179,7 @@ pub(crate) async fn project(
             return Err(Problem::invalid(format!("{asked} projections: 1 to {PROJECTIONS_MAX}")));
         }
         let claim = Rc::new(RefCell::new(app.memory.claim()));
-        let folding = |projection| RunningProjection::new(projection, Rc::clone(&claim));
+        let folding = |projection| RunningProjection::new(projection, Rc::clone(&claim), database.budget());
         let foldings: Vec<RunningProjection> = request.projections.values().map(folding).collect();
         let ProjectedState { state, condition, head } = database.events(&store).project(foldings)?;
         let states = request.projections.into_keys().zip(state).map(|(name, state)| match state? {

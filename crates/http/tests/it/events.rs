@@ -407,6 +407,28 @@ fn a_read_returns_what_it_finds_within_its_steps_and_a_read_that_finds_nothing_i
 }
 
 #[test]
+fn a_projection_claims_a_step_for_each_kib_that_it_parses() {
+    let served = with_few_steps();
+    let large = json!({"n": 1, "text": "x".repeat(100 << 10)});
+    append(&served, json!({"events": [{"type": "Large", "data": large}]}));
+    let project = |count: usize, fold: serde_json::Value| {
+        let query = json!({"items": [{"types": ["Large"]}]});
+        let projections: serde_json::Map<String, serde_json::Value> =
+            (0..count).map(|number| (format!("p{number}"), json!({"query": query, "fold": fold}))).collect();
+        json!({ "projections": projections }).to_string()
+    };
+    let path = format!("{STORE}/project");
+    for fold in [json!({"sum": "n"}), json!("last")] {
+        let few = served.post(&path, project(4, fold.clone())).json();
+        assert_eq!(few["states"].as_object().map(serde_json::Map::len), Some(4), "{few}");
+        // Eleven times 100 KiB: one event is more than 1,000 steps.
+        served.fails("POST", &path, &project(11, fold), 422, "too_costly");
+    }
+    let counted = served.post(&path, project(11, json!("count"))).json();
+    assert_eq!(counted["states"]["p10"], 1, "a count parses nothing");
+}
+
+#[test]
 fn a_read_that_is_refused_names_where_the_next_one_continues() {
     let served = with_few_steps();
     append(&served, json!({"events": [{"type": "Counted", "tags": ["even", "odd"]}]}));

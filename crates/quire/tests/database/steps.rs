@@ -231,7 +231,7 @@ fn a_walk_and_a_list_of_a_graph_stop_with_the_steps_of_their_request() {
     assert_eq!(part.bound(), Some(WalkBound::Steps));
     assert!((4_000..12_000).contains(&part.visited()), "{} blocks", part.visited());
 
-    let filter = BlockFilter { kinds: &["even"], tags: &["odd"], test: None };
+    let filter = BlockFilter { kinds: &["even"], tags: &["odd"], ..BlockFilter::default() };
     let list_plan = ListPlan { filter, source_prefix: "" };
     let list = |database: &Database, from| {
         let snapshot = database.graph("chain").snapshot().expect("readable").expect("a graph");

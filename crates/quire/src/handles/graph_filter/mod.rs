@@ -61,7 +61,8 @@ impl GraphFilter {
             self.metadata.iter().map(|(field, value)| (field.as_str(), RequestedValue::new(value))).collect();
         let test = |block: &Block<'_>| matches(&asked, block.metadata);
         let test: Option<&(dyn Fn(&Block<'_>) -> bool + Sync)> = Some(&test);
-        ask(BlockFilter { kinds: &kinds, tags: &tags, test: test.filter(|_| !self.metadata.is_empty()) })
+        let (test, test_parses) = (test.filter(|_| !self.metadata.is_empty()), self.metadata.len() as u64);
+        ask(BlockFilter { kinds: &kinds, tags: &tags, test, test_parses })
     }
 
     /// Returns a field that begins with `/` and is an invalid pointer, or `None`. A `~` in it is
