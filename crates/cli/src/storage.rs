@@ -79,6 +79,10 @@ pub(crate) struct StorageArgs {
     /// Most graphs [default: 100000]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     graphs_max: Option<u64>,
+    /// Most bytes of jobs in memory, with the names of their groups and their unique keys [default:
+    /// 536870912]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    job_bytes_max: Option<u64>,
     /// Milliseconds for which the idempotency key of a commit is kept [default: 86400000]
     #[arg(long, value_name = "MS", hide_short_help = true)]
     idempotency_retention_ms: Option<u64>,
@@ -114,6 +118,7 @@ impl StorageArgs {
         set(&mut settings.stores_max, self.stores_max);
         set(&mut settings.queues_max, self.queues_max);
         set(&mut settings.graphs_max, self.graphs_max);
+        set(&mut settings.job_bytes_max, self.job_bytes_max);
         set(&mut settings.idempotency_retention_ms, self.idempotency_retention_ms);
         set(&mut settings.idempotency_keys_max, self.idempotency_keys_max);
         set(&mut settings.request_steps_max, self.request_steps_max);

@@ -102,7 +102,7 @@ impl Jobs {
         }
         job.extra = has_extra;
         queue.insert(id, &job, enqueued.expires_at);
-        queue.end_change(enqueued.queue, due, &mut self.timers);
+        queue.end_change(enqueued.queue, due, &mut self.timers, &mut self.queue_memory);
         self.jobs.insert(id, job);
     }
 
@@ -227,7 +227,9 @@ impl Jobs {
     fn revived(&mut self, revived: &JobRevival<'_>, entry: &quire_model::Entry<'_>) {
         let JobRevival { job: id, final_facts, from, was_in, .. } = *revived;
         let before = self.queues.get_mut(&was_in).expect("a dead job's queue exists");
+        let memory = before.memory();
         before.uncount(id, from);
+        self.queue_memory = self.queue_memory - memory + before.memory();
         self.settle_queue(was_in);
         let queue = self.queue_mut(final_facts.queue);
         let due = queue.begin_change(entry.time);

@@ -33,7 +33,7 @@ use crate::bulk::Bulks;
 use crate::codec::{expected, queue, read_id, read_later, settings, time, varint_u16, write_id, write_later};
 use crate::id::QueueId;
 use crate::job::{Holder, Job, Key, KeyEnd, RareFields, RetainedJobs};
-use crate::queue::{Meter, Queue, QueueIndexes, TimerMark};
+use crate::queue::{ChangeMark, Meter, Queue, QueueIndexes};
 use crate::{JobId, JobState, Jobs, Priority};
 
 const VERSION: u8 = 5;
@@ -192,7 +192,7 @@ pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
             }
             groups.turns = queue_turns;
         }
-        state.end_change(id, TimerMark::default());
+        state.end_change(id, ChangeMark::default());
     }
     for _ in 0..from.varint()? {
         let (key, job) = (load_key(from)?, JobId::new(read_id(from)?));

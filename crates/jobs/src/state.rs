@@ -14,9 +14,9 @@ use quire_model::{DottedNames, Timestamp};
 use crate::JobId;
 use crate::bulk::Bulks;
 use crate::id::QueueId;
-use crate::job::{Job, Keys, RareFields, RetainedJobs};
+use crate::job::{Job, Keys, RareFields, RetainedJobs, key_memory};
 use crate::ordered::OrderedMap;
-use crate::queue::{Queue, TimerMark, Timers};
+use crate::queue::{ChangeMark, Queue, Timers, group_memory};
 
 /// Every queue and every live job.
 ///
@@ -36,6 +36,25 @@ pub struct Jobs {
     pub(crate) bulks: Bulks,
     pub(crate) untold: BTreeSet<QueueId>,
     pub(crate) idle: IdleQueues,
+    /// The memory of the groups and dead jobs of all queues: the sum of [`Queue::memory`].
+    pub(crate) queue_memory: u64,
+}
+
+/// The memory of an unfinished job: its facts, and its place in an index.
+pub(crate) const JOB_BYTES: u64 = 96;
+
+/// The memory of the [`RareFields`] of a job.
+const RARE_BYTES: u64 = 208;
+
+/// The memory of a finished job that is retained.
+const RETAINED_BYTES: u64 = 32;
+
+/// The memory of a new job. `group` is the name of its group if the group is new; `key` is the
+/// length of its key.
+pub(crate) fn new_job_memory(group: Option<&str>, has_rare_fields: bool, key: Option<usize>) -> u64 {
+    let group = group.filter(|name| !name.is_empty()).map_or(0, |name| group_memory(name.len()));
+    let rare = if has_rare_fields || key.is_some() { RARE_BYTES } else { 0 };
+    JOB_BYTES + group + rare + key.map_or(0, key_memory)
 }
 
 /// The queues that became idle last. Of other idle queues, memory has only names and counts.
@@ -63,6 +82,15 @@ impl Jobs {
             return Some(Timestamp::ZERO);
         }
         self.timers.first().map(|((time, _), ())| *time)
+    }
+
+    /// Returns the memory of all jobs, in bytes: estimated by their number, and the lengths of the
+    /// names of their groups and of their keys.
+    pub fn memory_bytes(&self) -> u64 {
+        let counted =
+            [(self.jobs.len(), JOB_BYTES), (self.extras.len(), RARE_BYTES), (self.kept.len(), RETAINED_BYTES)];
+        let counted: u64 = counted.into_iter().map(|(count, bytes)| count as u64 * bytes).sum();
+        counted + self.queue_memory + self.keys.memory()
     }
 
     /// Returns the number of unfinished jobs.
@@ -93,15 +121,15 @@ impl Jobs {
         let Some(queue) = self.queues.get(&id).filter(|queue| queue.cleared.is_empty()) else { return };
         let is_over = queue.destroyed_at.is_some() && queue.dead.is_empty();
         self.untold.remove(&id);
-        if is_over {
-            self.queues.remove(&id);
+        if is_over && let Some(queue) = self.queues.remove(&id) {
+            self.queue_memory -= queue.memory();
         }
     }
 
     /// Ends a change of a queue that began with [`Queue::begin_change`].
-    pub(crate) fn end_change(&mut self, id: QueueId, due: TimerMark) {
+    pub(crate) fn end_change(&mut self, id: QueueId, before: ChangeMark) {
         let queue = self.queues.get_mut(&id).expect("a named queue exists");
-        queue.end_change(id, due, &mut self.timers);
+        queue.end_change(id, before, &mut self.timers, &mut self.queue_memory);
         if queue.is_awake() && queue.live_count() == 0 {
             self.note_idle(id);
         }

@@ -35,6 +35,8 @@ pub enum ResourceClaim<'a> {
     Delivery(&'a str),
     /// A new graph.
     Graph,
+    /// Further bytes of jobs and their names.
+    JobBytes(u64),
 }
 
 /// A thing that a commit gives back: later commands of the commit may take it.
@@ -51,6 +53,8 @@ pub enum Release<'a> {
     Group,
     /// A queue of this name.
     Queue(&'a str),
+    /// Bytes of jobs.
+    JobBytes(u64),
 }
 
 /// The kind of an object that Kafka clients see as a topic. Its number is part of stored replies.
@@ -94,17 +98,20 @@ pub enum ClaimLimit {
     Queues = 4,
     /// Graphs.
     Graphs = 5,
+    /// Bytes of jobs.
+    JobBytes = 6,
 }
 
 impl ClaimLimit {
     /// Every limit.
-    pub const ALL: [ClaimLimit; 6] = [
+    pub const ALL: [ClaimLimit; 7] = [
         ClaimLimit::Partitions,
         ClaimLimit::Groups,
         ClaimLimit::OffsetBytes,
         ClaimLimit::Stores,
         ClaimLimit::Queues,
         ClaimLimit::Graphs,
+        ClaimLimit::JobBytes,
     ];
 
     /// The setting of the limit.
@@ -116,6 +123,7 @@ impl ClaimLimit {
             ClaimLimit::Stores => "stores_max",
             ClaimLimit::Queues => "queues_max",
             ClaimLimit::Graphs => "graphs_max",
+            ClaimLimit::JobBytes => "job_bytes_max",
         }
     }
 
@@ -128,6 +136,7 @@ impl ClaimLimit {
             ClaimLimit::Stores => "event stores",
             ClaimLimit::Queues => "queues",
             ClaimLimit::Graphs => "graphs",
+            ClaimLimit::JobBytes => "bytes of jobs",
         }
     }
 }

@@ -324,6 +324,12 @@ impl Builder {
         self
     }
 
+    /// Sets the most bytes of jobs in memory: see [`Settings::job_bytes_max`].
+    pub fn job_bytes_max(mut self, bytes: u64) -> Self {
+        self.settings.job_bytes_max = bytes;
+        self
+    }
+
     /// Sets how long idempotency keys are kept: see [`Settings::idempotency_retention_ms`].
     pub fn idempotency_retention(mut self, retention: Duration) -> Self {
         self.settings.idempotency_retention_ms = milliseconds(retention);

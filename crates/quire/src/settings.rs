@@ -125,6 +125,9 @@ pub struct Settings {
     pub queues_max: u64,
     /// Most graphs, as `partitions_max`. Default: 100,000.
     pub graphs_max: u64,
+    /// Most bytes of jobs in memory, as `partitions_max`: about 100 for each job, and more with
+    /// names of groups and unique keys. Default: 512 MiB.
+    pub job_bytes_max: u64,
     /// How long the idempotency key of a commit of this process is kept, in milliseconds from the
     /// commit: at least 1. Default: 86,400,000, which is 24 hours.
     pub idempotency_retention_ms: u64,
@@ -171,6 +174,7 @@ impl Default for Settings {
             stores_max: names.stores_max,
             queues_max: names.queues_max,
             graphs_max: names.graphs_max,
+            job_bytes_max: names.job_bytes_max,
             idempotency_retention_ms: idempotency.retention_ms,
             idempotency_keys_max: idempotency.keys_max,
             request_steps_max: 1_000_000,
@@ -256,6 +260,7 @@ impl Settings {
                 stores_max: self.stores_max,
                 queues_max: self.queues_max,
                 graphs_max: self.graphs_max,
+                job_bytes_max: self.job_bytes_max,
             },
             idempotency: IdempotencySettings {
                 retention_ms: self.idempotency_retention_ms,

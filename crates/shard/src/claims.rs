@@ -29,6 +29,8 @@ pub struct NameLimits {
     pub queues_max: u64,
     /// Graphs.
     pub graphs_max: u64,
+    /// Bytes of jobs in memory, with the names of their groups and their keys.
+    pub job_bytes_max: u64,
 }
 
 impl Default for NameLimits {
@@ -41,6 +43,7 @@ impl Default for NameLimits {
             // An idle queue takes about 400 bytes.
             queues_max: 1_000_000,
             graphs_max: 100_000,
+            job_bytes_max: 512 << 20,
         }
     }
 }
@@ -55,6 +58,7 @@ impl NameLimits {
             ClaimLimit::Stores => self.stores_max,
             ClaimLimit::Queues => self.queues_max,
             ClaimLimit::Graphs => self.graphs_max,
+            ClaimLimit::JobBytes => self.job_bytes_max,
         }
     }
 }
@@ -68,6 +72,7 @@ pub(crate) fn count(models: &Models, limit: ClaimLimit) -> u64 {
         ClaimLimit::Stores => models.events.count(),
         ClaimLimit::Queues => models.jobs.queue_count(),
         ClaimLimit::Graphs => models.graphs.count(),
+        ClaimLimit::JobBytes => models.jobs.memory_bytes(),
     }
 }
 
@@ -76,7 +81,10 @@ pub(crate) fn count(models: &Models, limit: ClaimLimit) -> u64 {
 pub(crate) struct Claims<'s> {
     models: &'s Models,
     limits: &'s NameLimits,
-    /// Most commits claim nothing.
+    /// What the commit takes, minus what it releases. By limit, in the order of
+    /// [`ClaimLimit::ALL`].
+    counts: [i64; ClaimLimit::ALL.len()],
+    /// Most commits take no names.
     granted: Option<Box<ClaimGrants>>,
 }
 
@@ -86,13 +94,11 @@ struct ClaimGrants {
     names: BTreeMap<String, (NameKind, String)>,
     /// Objects that the commit deletes.
     released: BTreeSet<(NameKind, String)>,
-    /// By limit, in the order of [`ClaimLimit::ALL`].
-    counts: [i64; ClaimLimit::ALL.len()],
 }
 
 impl<'s> Claims<'s> {
     pub(crate) fn new(models: &'s Models, limits: &'s NameLimits) -> Self {
-        Claims { models, limits, granted: None }
+        Claims { models, limits, counts: [0; ClaimLimit::ALL.len()], granted: None }
     }
 
     /// Grants or refuses a claim.
@@ -118,6 +124,7 @@ impl<'s> Claims<'s> {
             }
             ResourceClaim::Delivery(queue) => self.take_name(NameKind::Queue, queue)?,
             ResourceClaim::Graph => self.count(ClaimLimit::Graphs, 1)?,
+            ResourceClaim::JobBytes(more) => self.count(ClaimLimit::JobBytes, more)?,
         }
         Ok(())
     }
@@ -130,6 +137,7 @@ impl<'s> Claims<'s> {
             }
             Release::Group => (ClaimLimit::Groups, 1, None),
             Release::Queue(name) => (ClaimLimit::Queues, 1, Some((NameKind::Queue, name))),
+            Release::JobBytes(bytes) => (ClaimLimit::JobBytes, i64::try_from(bytes).unwrap_or(i64::MAX), None),
         };
         self.add(limit, -count);
         if let Some((kind, name)) = object {
@@ -151,8 +159,7 @@ impl<'s> Claims<'s> {
     }
 
     fn check_count(&self, limit: ClaimLimit, more: u64) -> Result<(), ClaimRefusal> {
-        let granted = self.granted.as_ref().map_or(0, |granted| granted.counts[limit as usize]);
-        let count = count(self.models, limit).saturating_add_signed(granted);
+        let count = count(self.models, limit).saturating_add_signed(self.counts[limit as usize]);
         let count_max = self.limits.of(limit);
         if count.saturating_add(more) > count_max {
             return Err(ClaimRefusal::OverLimit { limit, count, more, count_max });
@@ -161,7 +168,7 @@ impl<'s> Claims<'s> {
     }
 
     fn add(&mut self, limit: ClaimLimit, more: i64) {
-        self.granted.get_or_insert_default().counts[limit as usize] += more;
+        self.counts[limit as usize] += more;
     }
 
     /// Takes the topic name of an object, unless another object has it.

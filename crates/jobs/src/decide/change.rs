@@ -171,6 +171,9 @@ impl Decision<'_, '_> {
                         }
                     }
                 }
+                self.draft
+                    .claim_job(known, &group, true, unique.map(|unique| unique.key.len()))
+                    .map_err(Refusal::from)?;
                 let (queue, was_in) = (self.queue_for(&name)?, final_facts.queue);
                 let final_facts = FinalFacts { queue, ..final_facts };
                 let revived = JobRevival {

@@ -16,6 +16,7 @@ use crate::codec::{Effect, FinalFacts, Run, Step, To, push_enqueued};
 use crate::id::QueueId;
 use crate::job::{Holder, Job, Key, KeyEnd, RareFields, TransitionResult};
 use crate::queue::Queue;
+use crate::state::{JOB_BYTES, new_job_memory};
 use crate::{Cause, JobId, JobSpec, JobState, Jobs, LeaseToken, QueueSettings};
 
 /// A step to be taken.
@@ -143,6 +144,21 @@ impl<'d> Draft<'d> {
         rest.created += 1;
         rest.names.insert(String::from(name), Some(queue));
         Ok(queue)
+    }
+
+    /// Claims the memory of a job that becomes live. `rare` says whether it has rare fields besides
+    /// a key of `key` bytes.
+    pub(crate) fn claim_job(
+        &mut self,
+        queue: Option<QueueId>,
+        group: &str,
+        rare: bool,
+        key: Option<usize>,
+    ) -> Result<(), ClaimRefusal> {
+        let stored = queue.and_then(|queue| self.stored_queue(queue));
+        let is_known = stored.is_some_and(|queue| queue.groups.number(group).is_some());
+        let bytes = new_job_memory((!is_known).then_some(group), rare, key);
+        self.effects.claim(ResourceClaim::JobBytes(bytes))
     }
 
     pub(crate) fn settings(&self, queue: QueueId) -> QueueSettings {
@@ -411,7 +427,10 @@ impl<'d> Draft<'d> {
                 }
             }
             _ if before.state.is_finished() => {}
-            _ => draft.live -= 1,
+            _ => {
+                draft.live -= 1;
+                self.effects.release(Release::JobBytes(JOB_BYTES));
+            }
         }
         self.changed.insert(id, after);
     }

@@ -77,6 +77,10 @@ impl Decision<'_, '_> {
             }
             None => self.queue_for(name)?,
         };
+        let is_rare = job.expires_at.is_some() || job.retention_micros.is_some();
+        self.draft
+            .claim_job(known, job.group, is_rare, job.unique.map(|unique| unique.key.len()))
+            .map_err(Refusal::from)?;
         let (id, state) = self.draft.enqueue(queue, job);
         if let Some(unique) = job.unique {
             let scope = (unique.scope == UniqueScope::Queue).then_some(queue);

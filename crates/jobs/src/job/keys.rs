@@ -61,6 +61,13 @@ pub(crate) struct Keys {
     /// The keys that are held for a time, by their jobs. They outlast the ends of the jobs.
     timed: BTreeMap<JobId, Key>,
     ends: BTreeSet<(Timestamp, JobId)>,
+    /// The memory of all keys, by [`key_memory`].
+    memory: u64,
+}
+
+/// The memory of a key of `bytes` bytes: two copies, and its places in the maps.
+pub(crate) const fn key_memory(bytes: usize) -> u64 {
+    176 + 2 * bytes as u64
 }
 
 impl Keys {
@@ -75,8 +82,9 @@ impl Keys {
     }
 
     pub(crate) fn take(&mut self, key: Key, holder: Holder) {
-        if let Some(before) = self.holders.insert(key.clone(), holder) {
-            self.forget_end(before);
+        match self.holders.insert(key.clone(), holder) {
+            Some(before) => self.forget_end(before),
+            None => self.memory += key_memory(key.bytes.len()),
         }
         if let KeyEnd::At(time) = holder.until {
             self.ends.insert((time, holder.job));
@@ -87,7 +95,7 @@ impl Keys {
     /// Frees a key, when this job has it.
     pub(crate) fn free(&mut self, key: &Key, job: JobId) {
         if let Some(holder) = self.holder(key).filter(|holder| holder.job == job) {
-            self.holders.remove(key);
+            self.remove(key);
             self.forget_end(holder);
         }
     }
@@ -122,8 +130,19 @@ impl Keys {
             && let Some((_, job)) = self.ends.pop_first()
             && let Some(key) = self.timed.remove(&job)
         {
-            self.holders.remove(&key);
+            self.remove(&key);
         }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if self.holders.remove(key).is_some() {
+            self.memory -= key_memory(key.bytes.len());
+        }
+    }
+
+    /// Returns the memory of all keys.
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory
     }
 
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&Key, &Holder)> {

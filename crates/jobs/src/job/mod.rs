@@ -5,7 +5,7 @@ mod live;
 mod retained;
 mod transition;
 
-pub(crate) use keys::{Holder, Key, KeyEnd, Keys, key_end, key_in, key_of};
+pub(crate) use keys::{Holder, Key, KeyEnd, Keys, key_end, key_in, key_memory, key_of};
 pub(crate) use live::{Job, RareFields};
 pub(crate) use retained::RetainedJobs;
 pub(crate) use transition::TransitionResult;

@@ -34,6 +34,10 @@ impl RetainedJobs {
         self.ends.add((until, job));
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
     pub(crate) fn contains(&self, job: JobId) -> bool {
         self.jobs.contains_key(&job)
     }

@@ -71,6 +71,13 @@ pub(crate) struct Groups {
     pub(crate) turns: u64,
     /// The last changed group, whose place may be outdated; `None` between entries.
     unsettled: Option<u32>,
+    /// The memory of the groups with a name, by [`group_memory`].
+    memory: u64,
+}
+
+/// The memory of a group with a name of `bytes` bytes: two copies, its jobs' map and its places.
+pub(crate) const fn group_memory(bytes: usize) -> u64 {
+    512 + 2 * bytes as u64
 }
 
 impl QueueGroup {
@@ -140,7 +147,13 @@ impl Groups {
             waiting: BTreeSet::new(),
             turns: 0,
             unsettled: None,
+            memory: 0,
         }
+    }
+
+    /// Returns the memory of the groups with a name.
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory
     }
 
     /// Their turns; `None` when they remember more.
@@ -193,6 +206,7 @@ impl Groups {
         if group.name.is_empty() {
             self.unnamed = Some(number);
         } else {
+            self.memory += group_memory(group.name.len());
             self.numbers.insert(group.name.clone(), number);
         }
         self.slots[number as usize] = Some(group);
@@ -305,6 +319,7 @@ impl Groups {
     fn drop_group(&mut self, number: u32) {
         if let Some(group) = self.slots[number as usize].take() {
             self.numbers.remove(&group.name);
+            self.memory -= group_memory(group.name.len());
         }
         self.free.insert(number);
         while let Some(None) = self.slots.last() {

@@ -37,10 +37,16 @@ pub(crate) type Timers = OrderedMap<(Timestamp, QueueId)>;
 /// Jobs by when time brings something to them.
 pub(crate) type JobsByTime = OrderedMap<(Timestamp, JobId)>;
 
-/// The time of a queue's timer before the queue is changed.
+/// The time of a queue's timer and the queue's memory, before the queue is changed.
 #[derive(Debug, Clone, Copy, Default)]
 #[must_use = "a begun change must be ended"]
-pub(crate) struct TimerMark(Option<Timestamp>);
+pub(crate) struct ChangeMark {
+    due: Option<Timestamp>,
+    memory: u64,
+}
+
+/// The memory of a dead job: its id.
+const DEAD_BYTES: u64 = 32;
 
 /// A queue. Most of it, its [`QueueIndexes`], is in memory only while it holds something: an idle
 /// queue takes some 150 bytes and its name.
@@ -269,19 +275,26 @@ impl Queue {
         });
     }
 
-    /// Begins to apply an entry of this time.
-    pub(crate) fn begin_change(&mut self, now: Timestamp) -> TimerMark {
-        let due = TimerMark(self.next_due());
-        self.pass(now);
-        due
+    /// Returns the memory of the queue's named groups and dead jobs.
+    pub(crate) fn memory(&self) -> u64 {
+        self.indexes.as_ref().map_or(0, |indexes| indexes.groups.memory() + indexes.dead.len() as u64 * DEAD_BYTES)
     }
 
-    /// Ends an entry: each group gets its place, and the timer is set to the next due time.
-    pub(crate) fn end_change(&mut self, id: QueueId, TimerMark(before): TimerMark, timers: &mut Timers) {
+    /// Begins to apply an entry of this time.
+    pub(crate) fn begin_change(&mut self, now: Timestamp) -> ChangeMark {
+        let before = ChangeMark { due: self.next_due(), memory: self.memory() };
+        self.pass(now);
+        before
+    }
+
+    /// Ends an entry: each group gets its place, and the timer is set to the next due time. The
+    /// change of the queue's memory is added to `memory`.
+    pub(crate) fn end_change(&mut self, id: QueueId, before: ChangeMark, timers: &mut Timers, memory: &mut u64) {
         if let Some(QueueIndexes { groups, settings, .. }) = self.indexes.as_deref_mut() {
             groups.settle(settings, self.time);
         }
-        let after = self.next_due();
+        *memory = *memory - before.memory + self.memory();
+        let (before, after) = (before.due, self.next_due());
         if before != after {
             before.map(|time| timers.take(&(time, id)));
             after.map(|time| timers.add((time, id)));

@@ -5,7 +5,7 @@ mod indexes;
 mod rate;
 mod stats;
 
-pub(crate) use group::{PendingKey, QueueGroup, ReadyKey};
-pub(crate) use indexes::{JobsByTime, Queue, QueueIndexes, TimerMark, Timers};
+pub(crate) use group::{PendingKey, QueueGroup, ReadyKey, group_memory};
+pub(crate) use indexes::{ChangeMark, JobsByTime, Queue, QueueIndexes, Timers};
 pub(crate) use rate::Meter;
 pub use stats::QueueStats;

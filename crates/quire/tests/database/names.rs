@@ -357,6 +357,52 @@ fn the_number_of_queues_is_limited() {
 }
 
 #[test]
+fn the_bytes_of_jobs_are_limited() {
+    let place = Place::new();
+    let (group, key) = ("g".repeat(200), "k".repeat(200));
+    let named = |number: usize| {
+        let job = NewJob::new(b"").group(format!("{number}{group}")).unique(format!("{number}{key}"));
+        Commit::new().enqueue("q", job)
+    };
+    // 96 for the job, 512 for the group, 208 for rare fields, 176 for the key, and twice both names.
+    let (each, plain) = (96 + 512 + 208 + 176 + 4 * 201, 96);
+    let most = 3 * each + plain;
+    let open = || place.builder(Durability::Os).job_bytes_max(most).open().expect("opens");
+    let accepted = |database: &Database, commit: &Commit<'_>| {
+        database.commit(commit).expect("durable").committed().expect("accepted");
+    };
+    let used = |database: &Database| database.read_published(|view| view.jobs.memory_bytes()).expect("readable");
+    let mut database = open();
+    for number in 0..3 {
+        accepted(&database, &named(number));
+        assert_eq!(used(&database), (number as u64 + 1) * each);
+    }
+    let over =
+        |count, more| Some(ClaimRefusal::OverLimit { limit: ClaimLimit::JobBytes, count, more, count_max: most });
+    for remove_checkpoints in [false, true] {
+        assert_eq!(claim_of(&refused(&database, &named(3))), over(3 * each, each).as_ref());
+        drop(database);
+        if remove_checkpoints {
+            place.remove_checkpoints();
+        }
+        database = open();
+        assert_eq!(used(&database), 3 * each, "after an opening");
+    }
+    // The parts of a commit count together, and a job of a known group and without a key is small.
+    let two = Commit::new().enqueue("q", NewJob::new(b"")).enqueue("q", NewJob::new(b""));
+    assert_eq!(claim_of(&refused(&database, &two)), over(3 * each + plain, plain).as_ref());
+    accepted(&database, &Commit::new().enqueue("q", NewJob::new(b"").group(format!("0{group}"))));
+    // What a commit ends makes space for what follows in it.
+    assert_eq!(used(&database), most);
+    let job = database.queue("q").fetch("w", 1).expect("accepted").remove(0);
+    accepted(&database, &Commit::new().ack(job.job, job.token, "").enqueue("q", NewJob::new(b"")));
+    // The first group still has a job. The first key is free.
+    assert_eq!(used(&database), most - 208 - 176 - 2 * 201);
+    let found = database.read_published(|view| view.jobs.queue_stats("q")).expect("readable").expect("it is there");
+    assert_eq!((found.pending, found.completed), (4, 1));
+}
+
+#[test]
 fn the_number_of_stores_is_limited() {
     let create = |number| Commit::new().append(format!("s{number}"), [NewEvent::new("Happened")]);
     bounded(ClaimLimit::Stores, quire::Builder::stores_max, create, None);
