@@ -6,11 +6,14 @@ use clap::Args;
 use quire::Builder;
 use quire::tools::GraphMemory;
 
+/// The bound on the memory of graphs in a server: its clients decide how large the graphs are.
+const SERVER_BYTES_MAX: u64 = 512 << 20;
+
 /// The bound on the memory of graphs.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct GraphMemoryArgs {
     /// Most bytes of blocks and edges that graphs keep on the heap; the rest goes to mapped files
-    /// [default: unlimited]
+    /// [default: 536870912 for a server, otherwise unlimited]
     #[arg(long, value_name = "BYTES", hide_short_help = true)]
     graph_memory: Option<u64>,
 }
@@ -28,6 +31,11 @@ impl GraphMemoryArgs {
             Some(bytes) => builder.graph_memory_bytes(bytes),
             None => builder,
         }
+    }
+
+    /// Applies the bound to the database of a server, which always has one.
+    pub(crate) fn of_server(self, builder: Builder) -> Builder {
+        builder.graph_memory_bytes(self.graph_memory.unwrap_or(SERVER_BYTES_MAX))
     }
 
     /// Returns the bound for a command that changes nothing in the directory of the database.

@@ -88,7 +88,7 @@ impl Serve {
         log_start(&settings);
         let builder = Database::builder(&self.data).settings(self.database_settings());
         let opening_watch = Stopwatch::start();
-        let opening = self.graph_memory.of(builder).open_and_report()?;
+        let opening = self.graph_memory.of_server(builder).open_and_report()?;
         log_recovery(&opening, opening_watch.elapsed());
         let OpenedDatabase { database, recovery, .. } = opening;
         log_mode(&self.data);

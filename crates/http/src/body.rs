@@ -42,17 +42,17 @@ impl Body {
         self.bytes.len()
     }
 
-    /// The bytes of the body.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
     /// Claims memory for values that are made of the body.
     ///
     /// # Errors
     /// When there is too little.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         self.claim.grow(bytes)
+    }
+
+    /// The bytes of the body, and their memory, which grows with the values that are made of them.
+    pub(crate) fn into_parts(self) -> (Bytes, Claim) {
+        (self.bytes, self.claim)
     }
 
     /// Parses the JSON.

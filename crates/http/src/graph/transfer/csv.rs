@@ -12,7 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::caller::ImportClient;
-use super::item::{BlockItem, EdgeItem, EndItem, Item, NumberedItem, wrong};
+use super::item::{BlockItem, EdgeItem, EndItem, Item, ItemList, wrong};
 use crate::error::Problem;
 
 const BLOCK_COLUMNS: [&str; 9] =
@@ -21,8 +21,8 @@ const EDGE_COLUMNS: [&str; 7] =
     ["source", "source_id", "type", "target", "target_id", "properties", "properties_base64"];
 
 /// Reads a file of blocks.
-pub(super) fn read_blocks(bytes: &[u8], caller: &ImportClient) -> Result<Vec<NumberedItem>, Problem> {
-    read(bytes, caller, &BLOCK_COLUMNS, &[&["name", "id"], &["kind"]], |row| {
+pub(super) fn read_blocks(bytes: &[u8], caller: &ImportClient, items: &mut ItemList<'_>) -> Result<(), Problem> {
+    read(bytes, caller, items, &BLOCK_COLUMNS, &[&["name", "id"], &["kind"]], |row| {
         let field = |name: &str| row.field(name);
         let tags = field("tags");
         let tags = if tags.is_empty() { Ok(Vec::new()) } else { serde_json::from_str(tags) };
@@ -38,8 +38,8 @@ pub(super) fn read_blocks(bytes: &[u8], caller: &ImportClient) -> Result<Vec<Num
 }
 
 /// Reads a file of edges.
-pub(super) fn read_edges(bytes: &[u8], caller: &ImportClient) -> Result<Vec<NumberedItem>, Problem> {
-    read(bytes, caller, &EDGE_COLUMNS, &[&["source", "source_id"], &["type"], &["target", "target_id"]], |row| {
+pub(super) fn read_edges(bytes: &[u8], caller: &ImportClient, items: &mut ItemList<'_>) -> Result<(), Problem> {
+    read(bytes, caller, items, &EDGE_COLUMNS, &[&["source", "source_id"], &["type"], &["target", "target_id"]], |row| {
         let field = |name: &str| row.field(name);
         Ok(Item::Edge(EdgeItem {
             source: EndItem::of(field("source"), field("source_id"), "source")?,
@@ -77,10 +77,11 @@ impl<'r> CsvRow<'r> {
 fn read(
     bytes: &[u8],
     caller: &ImportClient,
+    items: &mut ItemList<'_>,
     columns: &[&str],
     needed: &[&[&str]],
     make: impl Fn(&CsvRow<'_>) -> Result<Item, String>,
-) -> Result<Vec<NumberedItem>, Problem> {
+) -> Result<(), Problem> {
     if let Some(line) = open_quote(bytes) {
         return Err(wrong(line, "a quote is not closed"));
     }
@@ -98,15 +99,15 @@ fn read(
             return Err(wrong(1, format_args!("the column {} is missing", names.join(" or "))));
         }
     }
-    let mut items = Vec::new();
     for record in reader.records() {
         caller.check()?;
         let record = record.map_err(|error| refused(&error))?;
         let line = record.position().map_or(0, csv::Position::line);
-        let item = make(&CsvRow { header: &header, record: &record }).map_err(|message| wrong(line, message))?;
-        items.push(NumberedItem { line, item });
+        let made =
+            items.parsed(line, record.as_slice().as_bytes(), || make(&CsvRow { header: &header, record: &record }));
+        items.push(line, made?.map_err(|message| wrong(line, message))?)?;
     }
-    Ok(items)
+    Ok(())
 }
 
 fn refused(error: &csv::Error) -> Problem {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::caller::ImportClient;
-use super::item::{BlockItem, EdgeItem, EndItem, Item, NumberedItem, wrong};
+use super::item::{BlockItem, EdgeItem, EndItem, Item, ItemList, wrong};
 use crate::bytes::ShownBytes;
 use crate::error::Problem;
 use crate::json::{self, Misread};
@@ -65,8 +65,7 @@ struct EdgeLine<'r> {
 }
 
 /// Reads a file.
-pub(super) fn read(bytes: &[u8], caller: &ImportClient) -> Result<Vec<NumberedItem>, Problem> {
-    let mut items = Vec::new();
+pub(super) fn read(bytes: &[u8], caller: &ImportClient, items: &mut ItemList<'_>) -> Result<(), Problem> {
     for (line, text) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
         if text.trim_ascii().is_empty() {
             continue;
@@ -76,14 +75,15 @@ pub(super) fn read(bytes: &[u8], caller: &ImportClient) -> Result<Vec<NumberedIt
             let message = r#"a line is {"block": {...}} or {"edge": {...}}: is this a file of another format?"#;
             return Err(wrong(line, message));
         }
-        let parsed: JsonLine<'_> = json::read(text).map_err(|misread| wrong(line, of_line(&misread)))?;
+        let parsed = items.parsed(line, text, || json::read::<JsonLine<'_>>(text))?;
+        let parsed = parsed.map_err(|misread| wrong(line, of_line(&misread)))?;
         let item = match &parsed {
             JsonLine::Block(block) => Item::Block(block_item(block).map_err(|problem| problem.at_line(line))?),
             JsonLine::Edge(edge) => Item::Edge(edge_item(edge).map_err(|problem| problem.at_line(line))?),
         };
-        items.push(NumberedItem { line, item });
+        items.push(line, item)?;
     }
-    Ok(items)
+    Ok(())
 }
 
 /// An error on a line; of the parser's place only the column is right.

@@ -42,16 +42,13 @@ use crate::params::{Params, PathNames};
 use crate::response::{aside, bounded, text_of};
 use caller::{ImportClient, ResponseGuard};
 use commit::{ImportOptions, ImportProgress, ImportReply};
-use item::{Item, NumberedItem};
+use item::{Item, ItemList, NumberedItem};
 
 /// Maximum size of an import in bytes.
 pub(crate) const IMPORT_BYTES_MAX: usize = 256 << 20;
 
 /// The bytes that an export keeps of each item besides the file: an id and a name.
 const ITEM_BYTES: usize = 128;
-
-/// How many bytes the items of a file take, for each byte of the file.
-const ITEMS_FACTOR: usize = 2;
 
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,16 +80,19 @@ impl AsRef<[u8]> for ExportedFile {
 }
 
 impl Format {
-    /// The blocks and edges of a file. Ends early when the caller is gone.
-    fn read(self, bytes: &[u8], caller: &ImportClient) -> Result<Vec<NumberedItem>, Problem> {
+    /// The blocks and edges of a file, whose memory is added to `claim`. Ends early when the caller
+    /// is gone.
+    fn read(self, bytes: &[u8], caller: &ImportClient, claim: &mut Claim) -> Result<Vec<NumberedItem>, Problem> {
         // The byte order mark that some tools begin UTF-8 with.
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let mut items = ItemList::new(claim);
         match self {
-            Format::JsonLines => json_lines::read(bytes, caller),
-            Format::CsvBlocks => csv::read_blocks(bytes, caller),
-            Format::CsvEdges => csv::read_edges(bytes, caller),
-            Format::GraphMl => graphml::read(bytes, caller),
-        }
+            Format::JsonLines => json_lines::read(bytes, caller, &mut items),
+            Format::CsvBlocks => csv::read_blocks(bytes, caller, &mut items),
+            Format::CsvEdges => csv::read_edges(bytes, caller, &mut items),
+            Format::GraphMl => graphml::read(bytes, caller, &mut items),
+        }?;
+        Ok(items.into_items())
     }
 
     /// A file of everything that `each` passes, and its memory.
@@ -145,26 +145,25 @@ pub(crate) async fn import(
 ) -> Result<Response, Problem> {
     let too_long = "the file exceeds 256 MiB: import it in parts";
     let body = RequestBody::read(request, &app.memory, too_long).await;
-    let mut body = body.map_err(|problem| match problem.is_too_large() {
+    let body = body.map_err(|problem| match problem.is_too_large() {
         true => problem.fact("most", IMPORT_BYTES_MAX),
         false => problem,
     })?;
-    // The items are copies of the file's text.
-    body.grow(ITEMS_FACTOR * body.len())?;
     let format = params.word("format", &FORMATS)?.unwrap_or(Format::JsonLines);
     let may_batch = params.one("batches")?.unwrap_or(false);
     let allow_missing = params.one("allow_missing")?.unwrap_or(false);
     let tells = params.one("progress")?.unwrap_or(false);
     params.end()?;
     let terms = ImportOptions { may_batch, allow_missing };
-    // The items of a file take several times its bytes, so one file at a time is read.
+    // The items of a file can take several times its bytes, so one file at a time is read.
     let turn = Arc::clone(&app.importing).lock_owned().await;
     let caller = ImportClient::default();
     let waiting = caller.waiting();
     let import = move |progress: &mut dyn FnMut(ImportProgress)| {
         // The turn ends with the import, which may outlast its client by a commit.
         let _turn = turn;
-        let items = format.read(body.bytes(), &caller)?;
+        let (file, mut claim) = body.into_parts();
+        let items = format.read(&file, &caller, &mut claim)?;
         commit::import(&app.database, &graph, &items, terms, &caller, progress)
     };
     if tells {

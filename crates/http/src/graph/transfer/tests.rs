@@ -10,7 +10,7 @@ use super::caller::ImportClient;
 use super::item::{BlockItem, EdgeItem, EndItem, Item};
 use super::{FORMATS, Format};
 use crate::error::Problem;
-use crate::memory::ResponseMemory;
+use crate::memory::{Claim, ResponseMemory};
 use quire::graph::BlockId;
 use quire_access::budget::ByteBudget;
 
@@ -91,8 +91,50 @@ fn graph() -> impl Strategy<Value = Vec<Item>> {
 
 fn written(format: Format, items: &[Item]) -> Vec<u8> {
     let each = |take: &mut dyn FnMut(Item) -> Result<(), Problem>| items.iter().cloned().try_for_each(take);
-    let memory = ResponseMemory::new(&ByteBudget::default());
-    format.write("g", memory.claim(), each).expect("memory takes everything").bytes
+    format.write("g", claim(1 << 30), each).expect("memory takes everything").bytes
+}
+
+/// An empty claim of a budget of `bytes`.
+fn claim(bytes: u64) -> Claim {
+    ResponseMemory::new(&ByteBudget::new(bytes)).claim()
+}
+
+/// Files of many small parts: each takes many times its bytes in memory.
+#[test]
+fn an_import_claims_its_items_as_they_grow_and_is_refused_before_memory_is_used_up() {
+    let lines = |line: &dyn Fn(usize) -> String| (0..20_000).map(line).collect::<String>();
+    let graphml = |parts: String| format!("<graphml><graph edgedefault=\"undirected\">{parts}</graph></graphml>");
+    let files = [
+        ("blocks", Format::JsonLines, lines(&|n| format!("{{\"block\":{{\"name\":\"{n:x}\",\"kind\":\"k\"}}}}\n"))),
+        (
+            "edges",
+            Format::JsonLines,
+            lines(&|n| format!("{{\"edge\":{{\"source\":\"{n:x}\",\"type\":\"t\",\"target\":\"0\"}}}}\n")),
+        ),
+        (
+            "tags",
+            Format::JsonLines,
+            format!("{{\"block\":{{\"name\":\"a\",\"kind\":\"k\",\"tags\":[{}\"\"]}}}}", "\"\",".repeat(60_000)),
+        ),
+        ("csv blocks", Format::CsvBlocks, "name,kind\n".to_owned() + &lines(&|n| format!("{n:x},k\n"))),
+        ("csv edges", Format::CsvEdges, "source,type,target\n".to_owned() + &lines(&|n| format!("{n:x},t,0\n"))),
+        ("csv tags", Format::CsvBlocks, format!("name,kind,tags\na,k,\"[{}\"\"\"\"]\"", "\"\"\"\",".repeat(60_000))),
+        ("nodes", Format::GraphMl, graphml(lines(&|n| format!("<node id=\"{n:x}\"/>")))),
+        ("edges of GraphML", Format::GraphMl, graphml(lines(&|n| format!("<edge source=\"{n:x}\" target=\"0\"/>")))),
+        ("data", Format::GraphMl, graphml(format!("<node id=\"a\">{}", "<data/>".repeat(20_000)))),
+        (
+            "tags of GraphML",
+            Format::GraphMl,
+            graphml(format!("<node id=\"a\"><data key=\"tags\">[{}\"\"]</data></node>", "\"\",".repeat(60_000))),
+        ),
+    ];
+    for (name, format, file) in files {
+        let read = |bytes| format.read(file.as_bytes(), &ImportClient::default(), &mut claim(bytes));
+        let refused = read(2 << 20).expect_err(name);
+        assert_eq!(refused.code(), "too_large", "{name}");
+        let items = read(1 << 30).map_or(0, |items| items.len());
+        assert!(items > 0 || name == "data", "{name}: {items}");
+    }
 }
 
 /// The items, with the ends of edges by their ids. Whether a file also has a name there depends on
@@ -113,7 +155,7 @@ proptest! {
         let mut csv = Vec::new();
         for (name, format) in FORMATS {
             let file = written(format, &items);
-            let read = format.read(&file, &ImportClient::default()).unwrap_or_else(|problem| panic!("{name}: {problem:?}\n{}", String::from_utf8_lossy(&file)));
+            let read = format.read(&file, &ImportClient::default(), &mut claim(1 << 30)).unwrap_or_else(|problem| panic!("{name}: {problem:?}\n{}", String::from_utf8_lossy(&file)));
             let read = by_id(read.into_iter().map(|lined| lined.item));
             match format {
                 Format::CsvBlocks | Format::CsvEdges => csv.extend(read),

@@ -29,7 +29,7 @@ pub(super) use export::{begin, end_of_file, write};
 
 use super::IMPORT_BYTES_MAX;
 use super::caller::ImportClient;
-use super::item::{BlockItem, EdgeItem, EndItem, Item, NumberedItem, wrong};
+use super::item::{BlockItem, EdgeItem, EndItem, Item, ItemList, allocated, wrong};
 use super::xml::{Element, XmlEvent, XmlReader};
 use crate::error::Problem;
 
@@ -42,7 +42,7 @@ const KEYS_MAX: usize = 256;
 const EVENTS_AT_ONCE: usize = 4096;
 
 /// Reads a file, in two passes: a key may stand after its use.
-pub(super) fn read(bytes: &[u8], caller: &ImportClient) -> Result<Vec<NumberedItem>, Problem> {
+pub(super) fn read(bytes: &[u8], caller: &ImportClient, items: &mut ItemList<'_>) -> Result<(), Problem> {
     let text = str::from_utf8(bytes).map_err(|error| {
         let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
         wrong(line as u64, format_args!("the file is not UTF-8: {error}"))
@@ -53,21 +53,22 @@ pub(super) fn read(bytes: &[u8], caller: &ImportClient) -> Result<Vec<NumberedIt
         open: Vec::new(),
         slots: Vec::new(),
         budget: WriteBudget { left: IMPORT_BYTES_MAX },
+        items,
     };
     each_event(text, caller, |event, line| elements.take(event, line))?;
     let mut seen = SeenElements::default();
-    let mut items = Vec::with_capacity(elements.slots.len());
-    for slot in elements.slots {
+    let ElementReader { slots, items, .. } = elements;
+    for slot in slots {
         for item in slot.items {
             let checked = match &item {
                 Item::Block(block) => seen.node(block, slot.line),
                 Item::Edge(edge) => seen.edge(edge, slot.line),
             };
             checked.map_err(|message| wrong(slot.line, message))?;
-            items.push(NumberedItem { line: slot.line, item });
+            items.push(slot.line, item)?;
         }
     }
-    Ok(items)
+    Ok(())
 }
 
 /// Passes every event of a document to `take`, with its line.
@@ -158,6 +159,23 @@ enum OpenElement {
     Other,
 }
 
+/// The bytes that an element takes until its node or edge is an item: a node or an edge takes a
+/// slot and is remembered as seen; data takes its place, and a key that is unknown.
+fn element_bytes(element: &Element) -> usize {
+    match element.name.as_str() {
+        "node" | "edge" => SEEN_BYTES + 2 * size_of::<Slot>() + 2 * size_of::<Item>(),
+        "data" => DATA_BYTES + 2 * element.attribute("key").map_or(0, |key| allocated(key.len())),
+        _ => 0,
+    }
+}
+
+/// The bytes of a node or an edge in [`SeenElements`], both ways and with the free places of its
+/// table.
+const SEEN_BYTES: usize = 4 * size_of::<(([u8; 16], String, [u8; 16]), u64)>();
+
+/// The bytes of data in an open item and in the list of its values.
+const DATA_BYTES: usize = 2 * (size_of::<(Option<String>, String)>() + size_of::<Datum<'_>>() + 64);
+
 /// A node or an edge whose data is being read.
 struct OpenItem {
     element: Element,
@@ -167,17 +185,20 @@ struct OpenItem {
 }
 
 /// Builds items from the events of a document. Items are in the order of their start tags.
-struct ElementReader<'k> {
+struct ElementReader<'k, 'c> {
     keys: &'k KeyTable,
     open: Vec<OpenElement>,
     slots: Vec<Slot>,
     budget: WriteBudget,
+    /// Claims what the elements take until they are items, and then the items.
+    items: &'k mut ItemList<'c>,
 }
 
-impl ElementReader<'_> {
+impl ElementReader<'_, '_> {
     fn take(&mut self, event: XmlEvent<'_>, line: u64) -> Result<(), Problem> {
         match event {
             XmlEvent::Start(element) => {
+                self.items.claim(line, element_bytes(&element))?;
                 let begun = self.start(element, line).map_err(|message| wrong(line, message))?;
                 self.open.push(begun);
             }
@@ -186,7 +207,10 @@ impl ElementReader<'_> {
                     OpenElement::Data(_, of) => Some(of),
                     _ => None,
                 });
-                innermost.into_iter().for_each(|of| of.push_str(&text));
+                if let Some(of) = innermost {
+                    self.items.claim(line, text.len())?;
+                    of.push_str(&text);
+                }
             }
             XmlEvent::End => match self.open.pop() {
                 Some(OpenElement::Data(key, text)) => {
@@ -233,14 +257,16 @@ impl ElementReader<'_> {
         for datum in &data {
             self.budget.take((datum.key.name.len() + datum.text.len()) * copies, line)?;
         }
-        self.slots[slot].items = match is_node {
-            true => vec![Item::Block(block(&owner.element, &data).map_err(of_line)?)],
+        let tags =
+            data.iter().find(|datum| datum.key.name.starts_with("tags")).map_or(&b""[..], |tags| tags.text.as_bytes());
+        let items = self.items.parsed(line, tags, || match is_node {
+            true => Ok(vec![Item::Block(block(&owner.element, &data)?)]),
             false => {
-                let edge = edge(&owner.element, &data).map_err(of_line)?;
-                let edges = both_ways(&owner, edge).map_err(of_line)?;
-                edges.into_iter().map(Item::Edge).collect()
+                let edges = both_ways(&owner, edge(&owner.element, &data)?)?;
+                Ok(edges.into_iter().map(Item::Edge).collect())
             }
-        };
+        });
+        self.slots[slot].items = items?.map_err(of_line)?;
         Ok(())
     }
 }
