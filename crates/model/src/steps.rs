@@ -1,10 +1,10 @@
 //! The steps that one request may take.
 //!
 //! A request whose work grows with the data claims its steps before it takes them: candidates of a
-//! search along tags, entries read, edges walked, jobs examined, KiB decompressed or parsed. A step takes 20
-//! ns to a microsecond. A claim beyond the budget fails, and so does every claim after the request
-//! was cancelled. Work that claims every few hundred steps therefore ends soon after its client
-//! disconnects.
+//! search along tags, entries read, edges walked, jobs examined, KiB decompressed or parsed. A step
+//! takes 20 ns to a few microseconds. A claim beyond the budget fails, and so does every claim
+//! after the request was cancelled. Work that claims every few hundred steps therefore ends soon
+//! after its client disconnects.
 //!
 //! A budget that is exceeded in `decide` drops the draft, as any other failed read does.
 

@@ -364,7 +364,8 @@ fn the_bytes_of_jobs_are_limited() {
         let job = NewJob::new(b"").group(format!("{number}{group}")).unique(format!("{number}{key}"));
         Commit::new().enqueue("q", job)
     };
-    // 96 for the job, 512 for the group, 208 for rare fields, 176 for the key, and twice both names.
+    // 96 for the job, 512 for the group, 208 for rare fields, 176 for the key, and both names
+    // twice.
     let (each, plain) = (96 + 512 + 208 + 176 + 4 * 201, 96);
     let most = 3 * each + plain;
     let open = || place.builder(Durability::Os).job_bytes_max(most).open().expect("opens");
