@@ -121,7 +121,7 @@ fn an_import_claims_its_items_as_they_grow_and_is_refused_before_memory_is_used_
         ("csv tags", Format::CsvBlocks, format!("name,kind,tags\na,k,\"[{}\"\"\"\"]\"", "\"\"\"\",".repeat(60_000))),
         ("nodes", Format::GraphMl, graphml(lines(&|n| format!("<node id=\"{n:x}\"/>")))),
         ("edges of GraphML", Format::GraphMl, graphml(lines(&|n| format!("<edge source=\"{n:x}\" target=\"0\"/>")))),
-        ("data", Format::GraphMl, graphml(format!("<node id=\"a\">{}", "<data/>".repeat(20_000)))),
+        ("data", Format::GraphMl, graphml(format!("<node id=\"a\">{}</node>", "<data/>".repeat(20_000)))),
         (
             "tags of GraphML",
             Format::GraphMl,
