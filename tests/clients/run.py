@@ -5,6 +5,7 @@ skipped, and a line reports it.
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -81,6 +82,12 @@ def typescript(quire, target):
     for part in ("package.json", "tsconfig.json"):
         shutil.copy(TYPESCRIPT / part, folder / part)
     fetched(["npm", "install", "--silent", "--no-audit", "--no-fund"], folder)
+    schema = folder / "schema.ts"
+    generator = json.loads((TYPESCRIPT / "package.json").read_text())["scripts"]["schema"]
+    fetched([*generator.removesuffix("src/schema.ts").split(), str(schema)], TYPESCRIPT)
+    if schema.read_text() != (TYPESCRIPT / "src/schema.ts").read_text():
+        raise RuntimeError("docs/openapi.json has changed: in clients/typescript, run npm run schema")
+    schema.unlink()
     shutil.rmtree(folder / "dist", ignore_errors=True)
     tests = run(["npm", "test", "--silent"], folder, QUIRE=str(quire))
     passed = int(re.search(r"^# pass (\d+)$", tests, re.M)[1])

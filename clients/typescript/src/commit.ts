@@ -1,4 +1,8 @@
-import { valueField, type Json, type Value } from "./json.js";
+import { valueField, type Value } from "./json.js";
+import type { components } from "./schema.js";
+
+/** The shapes of requests and responses, generated from the description of the HTTP API. */
+export type Schemas = components["schemas"];
 
 /** An event to append. */
 export interface NewEvent {
@@ -10,33 +14,12 @@ export interface NewEvent {
   id?: string;
 }
 
-export interface QueryItem {
-  /** Matches an event that has one of the types. */
-  types?: string[];
-  /** And all of the tags. */
-  tags?: string[];
-}
+export type QueryItem = Query["items"][number];
+export type Query = Schemas["QueryRequest"];
+export type Condition = Schemas["ConditionRequest"];
 
-/** Matches an event if any of its items matches. */
-export interface Query {
-  items: QueryItem[];
-}
-
-export type Condition =
-  | { fail_if_events_match: Query; after?: number }
-  | { last_is: Query & { position: number } };
-
-/** A part of a commit, as `POST /v1/commit` takes it. docs/http.md lists all parts with their fields. */
-export type Part = { [command in Command]?: { [field: string]: unknown } | unknown[] };
-
-export type Command =
-  | "append" | "upstream" | "trim_events" | "forget_tag" | "retain_events"
-  | "put_subscription" | "drop_subscription" | "save_projection" | "drop_projection"
-  | "produce" | "create_topic" | "alter_topic" | "delete_topic" | "delete_records"
-  | "commit_offset" | "delete_offset" | "delete_group" | "protect_unread"
-  | "enqueue" | "fetch" | "ack" | "fail" | "snooze" | "heartbeat" | "change"
-  | "set_queue" | "clear" | "destroy" | "bulk" | "each" | "tick"
-  | "put_block" | "delete_block" | "put_edge" | "delete_edge" | "delete_edges" | "retain_graph" | "trim_graph";
+/** A part of a commit. docs/http.md describes all of them. */
+export type Part = Schemas["PartRequest"];
 
 /** The replies of a commit, one for each part, in order, under the name of the reply. */
 export interface Committed {
@@ -99,44 +82,15 @@ export function append(store: string, events: NewEvent[], conditions: Condition[
   return { append: { store, events: encoded, conditions } };
 }
 
-export interface JobOptions {
-  kind?: string;
-  /** 0 to 255; the greater goes first. */
-  priority?: number | "critical" | "high" | "normal" | "low";
-  run_at_ms?: number;
-  delay_ms?: number;
-  expires_at_ms?: number;
-  expires_in_ms?: number;
-  timeout_ms?: number;
-  attempts_max?: number;
-  backoff?: "none" | "fixed" | "linear" | "exponential";
-  backoff_base_ms?: number;
-  backoff_max_ms?: number;
-  backoff_list_ms?: number[];
-  jitter_percent?: number;
-  group?: string;
-  retention_ms?: number;
-  tags?: string[];
-  unique?: {
-    key: string;
-    scope?: "queue" | "everywhere";
-    hold?: "until_finished" | "until_started";
-    hold_ms?: number;
-    clash?: "keep" | "reject" | "replace" | "extend";
-  };
-}
+/** The options of a job, as docs/jobs.md describes them. */
+export type JobOptions = Omit<Schemas["Enqueue"], "queue" | "payload" | "payload_text" | "payload_base64">;
 
 /** Enqueues a job. */
 export function enqueue(queue: string, payload?: Value, options: JobOptions = {}): Part {
   return { enqueue: { queue, ...valueField("payload", payload), ...options } };
 }
 
-export interface MessageOptions {
-  key?: string;
-  headers?: { key: string; value?: string }[];
-  partition?: number;
-  timestamp_ms?: number;
-}
+export type MessageOptions = Omit<Schemas["Produce"], "topic" | "value" | "value_text" | "value_base64">;
 
 /** Produces a message. Without a value it is a tombstone. */
 export function produce(topic: string, value?: Value, options: MessageOptions = {}): Part {
@@ -146,7 +100,7 @@ export function produce(topic: string, value?: Value, options: MessageOptions = 
 export interface BlockOptions {
   source?: string;
   tags?: string[];
-  metadata?: Json;
+  metadata?: Value;
   content?: Value;
   /** The version that the block must have; 0: it must not exist. */
   expect_version?: number;
@@ -154,11 +108,12 @@ export interface BlockOptions {
 
 /** Puts a block of a graph. */
 export function putBlock(graph: string, block: string, kind: string, options: BlockOptions = {}): Part {
-  const { content, ...fields } = options;
-  return { put_block: { graph, block, kind, ...fields, ...valueField("content", content) } };
+  const { content, metadata, ...fields } = options;
+  const values = { ...valueField("metadata", metadata), ...valueField("content", content) };
+  return { put_block: { graph, block, kind, ...fields, ...values } };
 }
 
 /** Puts an edge between two blocks. */
-export function putEdge(graph: string, source: string, type: string, target: string, properties?: Json): Part {
+export function putEdge(graph: string, source: string, type: string, target: string, properties?: Value): Part {
   return { put_edge: { graph, source, type, target, ...valueField("properties", properties) } };
 }
