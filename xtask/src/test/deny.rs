@@ -9,7 +9,7 @@ use super::{in_root, succeed};
 use crate::workspace::Workspace;
 
 /// The same check of the Python package, which is a workspace of its own.
-const PACKAGE: [&str; 6] = ["deny", "--manifest-path", "bindings/python/Cargo.toml", "check", "--config", "deny.toml"];
+const PACKAGE: [&str; 6] = ["deny", "--manifest-path", "bindings/python/Cargo.toml", "--config", "deny.toml", "check"];
 
 /// Checks licences, sources and bans; and advisories, if their database can be fetched.
 ///
