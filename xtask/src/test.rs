@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! fmt ─▶ clippy ─▶ tidy ─▶ deny ─▶ test ─▶ otlp ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka ─▶ clients ─▶ browser ─▶ attacks ─▶
-//! python
+//! openapi ─▶ python
 //! ```
 //!
 //! Each step is one command that a person could type. What a step prints is passed through. All
@@ -28,6 +28,7 @@ mod go;
 mod java;
 mod js;
 mod kafka;
+mod openapi;
 mod python;
 
 /// See the root manifest for its settings.
@@ -39,7 +40,7 @@ struct Step {
     run: fn(&Workspace) -> Result<(), String>,
 }
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     Step { name: "fmt", what: "the source is formatted", run: format },
     Step { name: "clippy", what: "the lints pass", run: clippy },
     Step {
@@ -65,11 +66,12 @@ const STEPS: [Step; 14] = [
     Step { name: "clients", what: "the clients in other languages, and their examples", run: clients::run },
     Step { name: "browser", what: "pages of other sites, in headless Chromium", run: browser::run },
     Step { name: "attacks", what: "attacks on a server, while another client commits", run: attacks::run },
+    Step { name: "openapi", what: "random requests from the description of the HTTP API", run: openapi::run },
     Step { name: "python", what: "the Python package: its lints, types and tests", run: bindings::run },
 ];
 
 /// The steps that need Python.
-const PYTHON_STEPS: [&str; 5] = ["kafka", "clients", "browser", "attacks", "python"];
+const PYTHON_STEPS: [&str; 6] = ["kafka", "clients", "browser", "attacks", "openapi", "python"];
 
 /// Which steps to run.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -241,7 +243,7 @@ mod tests {
             wanted(&[]),
             Ok(vec![
                 "fmt", "clippy", "tidy", "deny", "test", "otlp", "loom", "chaos", "doc", "kafka", "clients", "browser",
-                "attacks", "python"
+                "attacks", "openapi", "python"
             ])
         );
         assert_eq!(
