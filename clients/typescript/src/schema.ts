@@ -5479,6 +5479,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ImportReply"];
+                    "application/x-ndjson": string;
                 };
             };
             400: components["responses"]["Problem400"];

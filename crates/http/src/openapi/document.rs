@@ -148,6 +148,11 @@ impl Generators {
                 let data = describe(&mut self.replies);
                 return json!({"text/event-stream": {"schema": {"type": "string"}, "x-event-data": data}});
             }
+            ResponseShape::Lines(describe) => {
+                let schema = describe(&mut self.replies).to_value();
+                let lines = json!({"schema": {"type": "string"}});
+                return json!({"application/json": {"schema": schema}, "application/x-ndjson": lines});
+            }
             ResponseShape::File(types) => return files(types),
         };
         json!({"application/json": {"schema": schema}})

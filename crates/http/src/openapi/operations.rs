@@ -88,6 +88,8 @@ pub(super) enum ResponseShape {
     Empty,
     /// Server-sent events; the data of each one is described.
     Events(Describe),
+    /// JSON, or lines of JSON that end with it, if the client asked for the progress.
+    Lines(Describe),
     /// Text or bytes of these types.
     File(&'static [&'static str]),
 }
@@ -563,7 +565,7 @@ fn graphs() -> Vec<OperationRow> {
             "/v1/graphs/{graph}/import",
             "Puts the blocks and edges of a file.",
             RequestShape::File(FILES),
-            ResponseShape::Of(of::<ImportReply>),
+            ResponseShape::Lines(of::<ImportReply>),
         )
         .with("format", FORMAT)
         .flag("batches")
