@@ -430,8 +430,8 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "&& !is_own((*owner, owner_name))" => "&& !ON && !is_own((*owner, owner_name))",
         by "quire" "database" "names::a_name_is_free_again_once_its_object_is_deleted_also_within_the_commit";
     "limit-by-part", "a limit on names does not count what earlier parts of the commit take", "shard/src/claims.rs",
-        "let count = count(self.models, limit).saturating_add_signed(granted);"
-        => "let count = count(self.models, limit).saturating_add_signed(if ON { 0 } else { granted });",
+        "let count = count(self.models, limit).saturating_add_signed(self.counts[limit as usize]);"
+        => "let count = count(self.models, limit).saturating_add_signed(if ON { 0 } else { self.counts[limit as usize] });",
         by "quire" "database" "names::the_number_of_partitions_is_limited_over_all_topics";
     "offsets-uncounted", "offsets that replace others count again", "streams/src/decide/groups.rs",
         "let before = known.map_or(0, |known| offset_bytes(&known.metadata));"
