@@ -29,11 +29,9 @@ impl Consumer {
                 continue;
             }
             let mut delivery = Delivery::empty(share.partition, self.committer(share.epoch), self.spare.take());
-            let mut next = share.next;
+            let (mut next, mut lost) = (share.next, share.lost);
             loop {
-                let lost = self.fetch(&mut delivery, next)?;
-                // A later delivery reports it when all records were deleted.
-                self.partitions[turn].lost += lost;
+                lost += self.fetch(&mut delivery, next)?;
                 // After compaction, all records left in a batch may lie before the offset to read
                 // from.
                 let has_come_on = std::mem::replace(&mut next, delivery.next) < delivery.next;
@@ -41,7 +39,9 @@ impl Consumer {
                     break;
                 }
             }
-            self.partitions[turn].next = next;
+            // Both change together: after an error, the records before `next` are counted again. A
+            // later delivery reports them when all records were deleted.
+            (self.partitions[turn].next, self.partitions[turn].lost) = (next, lost);
             if !delivery.is_empty() {
                 delivery.lost = std::mem::take(&mut self.partitions[turn].lost);
                 // The partition that had its turn moves to the end.
