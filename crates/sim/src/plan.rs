@@ -6,7 +6,7 @@
 use fastrand::Rng;
 use quire::{Durability, Duty};
 
-use crate::disk::{ArmedFault, Effect, Operation, Pace};
+use crate::disk::{ArmedFault, DiskOperation, Effect, Pace};
 
 // The fault budget.
 
@@ -214,9 +214,10 @@ fn work(random: &mut Rng) -> Action {
 
 /// A step with a fault.
 fn fault(random: &mut Rng) -> Action {
-    const WRITES: &[Operation] = &[Operation::Write];
-    const SYNCS: &[Operation] = &[Operation::Sync];
-    const RENAMES: &[Operation] = &[Operation::Rename, Operation::Remove, Operation::SyncDirectory, Operation::Create];
+    const WRITES: &[DiskOperation] = &[DiskOperation::Write];
+    const SYNCS: &[DiskOperation] = &[DiskOperation::Sync];
+    const RENAMES: &[DiskOperation] =
+        &[DiskOperation::Rename, DiskOperation::Remove, DiskOperation::SyncDirectory, DiskOperation::Create];
     match random.u32(0..100) {
         0..15 => Action::Kill,
         15..35 => Action::PowerCut,
@@ -225,7 +226,7 @@ fn fault(random: &mut Rng) -> Action {
         49..56 => Action::Free,
         56..63 => {
             // An operation that creates or extends a file.
-            const GROWS: &[Operation] = &[Operation::Write, Operation::Create];
+            const GROWS: &[DiskOperation] = &[DiskOperation::Write, DiskOperation::Create];
             let operations = *random.choice(&[&[], GROWS]).expect("the list is not empty");
             Action::Arm(ArmedFault { after: random.u64(0..FAULT_DELAY), operations, effect: Effect::Full })
         }

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use quire::{Durability, Duty};
 
-use crate::disk::{ArmedFault, Effect, Operation};
+use crate::disk::{ArmedFault, DiskOperation, Effect};
 use crate::plan::{self, Action, Plan, PlanStep};
 use crate::trace::Trace;
 use crate::world;
@@ -38,14 +38,14 @@ fn check_with(draws: u64, durability: Durability, actions: &[Action]) {
     }
 }
 
-fn fails(operation: &'static [Operation]) -> Action {
+fn fails(operation: &'static [DiskOperation]) -> Action {
     Action::Arm(ArmedFault { after: 0, operations: operation, effect: Effect::Error })
 }
 
 #[test]
 fn what_a_failed_sync_gave_up_is_written_again_when_the_log_is_opened() {
     for durability in [Durability::Sync, Durability::Os] {
-        let failed = [Action::Commit, Action::Sync, Action::Commit, Action::Commit, fails(&[Operation::Sync])];
+        let failed = [Action::Commit, Action::Sync, Action::Commit, Action::Commit, fails(&[DiskOperation::Sync])];
         let then = [Action::Sync, Action::PowerCut, Action::Check];
         check(durability, &[failed.as_slice(), &then].concat());
     }
@@ -55,7 +55,7 @@ fn what_a_failed_sync_gave_up_is_written_again_when_the_log_is_opened() {
 fn a_segment_that_was_begun_before_a_failed_sync_is_there_after_the_power_went() {
     let mut actions = vec![Action::Commit, Action::Sync];
     actions.extend(vec![Action::Commit; 30]);
-    actions.extend([fails(&[Operation::Sync]), Action::Sync, Action::Commit, Action::Sync, Action::PowerCut]);
+    actions.extend([fails(&[DiskOperation::Sync]), Action::Sync, Action::Commit, Action::Sync, Action::PowerCut]);
     check(Durability::Os, &actions);
 }
 
@@ -64,8 +64,9 @@ fn who_opens_beside_others_reads_what_a_compaction_left_that_could_not_end() {
     let mut actions = vec![Action::Commit; 60];
     actions.extend([Action::Sync, Action::Duty(Duty::Seal), Action::Duty(Duty::Seal), Action::Checkpoint]);
     // The operations on the index file of the segment, and on files to be deleted.
-    for (operation, after) in [(Operation::Write, 2), (Operation::Remove, 0), (Operation::Remove, 1)] {
-        let operations = if operation == Operation::Write { &[Operation::Write] } else { &[Operation::Remove] };
+    for (operation, after) in [(DiskOperation::Write, 2), (DiskOperation::Remove, 0), (DiskOperation::Remove, 1)] {
+        let operations =
+            if operation == DiskOperation::Write { &[DiskOperation::Write] } else { &[DiskOperation::Remove] };
         let fails = Action::Arm(ArmedFault { after, operations, effect: Effect::Error });
         let then = [fails, Action::Compact, Action::Join, Action::Check, Action::Commit, Action::Reopen];
         check(Durability::Os, &[actions.as_slice(), &then].concat());
@@ -106,7 +107,7 @@ fn a_disk_that_fills_up_within_a_duty_costs_nothing_and_the_duty_is_done_when_th
     ];
     for duty in duties {
         for after in 0..6 {
-            let operations = &[Operation::Write, Operation::Create];
+            let operations = &[DiskOperation::Write, DiskOperation::Create];
             let full = Action::Arm(ArmedFault { after, operations, effect: Effect::Full });
             let meanwhile = [Action::Check, Action::Commit, Action::Wait, Action::Free];
             let then = [Action::Commit, Action::Check, Action::PowerCut, Action::Check];

@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 /// The operations of a process on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum DiskOperation {
     List,
     Open,
     Create,
@@ -18,21 +18,21 @@ pub(crate) enum Operation {
     Lock,
 }
 
-impl Operation {
+impl DiskOperation {
     /// Its name in a trace; see `docs/simulation.md`.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Operation::List => "list",
-            Operation::Open => "open",
-            Operation::Create => "create",
-            Operation::Read => "read",
-            Operation::Write => "write",
-            Operation::Sync => "sync",
-            Operation::SyncDirectory => "syncdir",
-            Operation::Rename => "rename",
-            Operation::Remove => "remove",
-            Operation::Map => "map",
-            Operation::Lock => "lock",
+            DiskOperation::List => "list",
+            DiskOperation::Open => "open",
+            DiskOperation::Create => "create",
+            DiskOperation::Read => "read",
+            DiskOperation::Write => "write",
+            DiskOperation::Sync => "sync",
+            DiskOperation::SyncDirectory => "syncdir",
+            DiskOperation::Rename => "rename",
+            DiskOperation::Remove => "remove",
+            DiskOperation::Map => "map",
+            DiskOperation::Lock => "lock",
         }
     }
 }
@@ -90,13 +90,13 @@ pub(crate) struct ArmedFault {
     /// How many matching operations precede it.
     pub(crate) after: u64,
     /// The matching operations; all when empty.
-    pub(crate) operations: &'static [Operation],
+    pub(crate) operations: &'static [DiskOperation],
     pub(crate) effect: Effect,
 }
 
 impl ArmedFault {
     /// Counts an operation; returns the effect when it is the faulty one.
-    pub(crate) fn meets(&mut self, operation: Operation) -> bool {
+    pub(crate) fn meets(&mut self, operation: DiskOperation) -> bool {
         if !self.operations.is_empty() && !self.operations.contains(&operation) {
             return false;
         }

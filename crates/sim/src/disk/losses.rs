@@ -15,7 +15,7 @@ use quire::{ManualClock, Timestamp};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::file::{Inode, SECTOR_BYTES};
-use super::{DirectoryNode, DiskState, Operation, SimDisk};
+use super::{DirectoryNode, DiskOperation, DiskState, SimDisk};
 use crate::trace::Trace;
 
 /// A change that may not be on the device.
@@ -91,9 +91,9 @@ impl SimDisk {
 impl DiskState {
     /// Records pending changes before an operation that makes some of them durable, or that starts
     /// a dependent change.
-    pub(super) fn watch(&mut self, operation: Operation) -> io::Result<()> {
+    pub(super) fn watch(&mut self, operation: DiskOperation) -> io::Result<()> {
         match operation {
-            Operation::Sync | Operation::SyncDirectory | Operation::Rename | Operation::Remove => {
+            DiskOperation::Sync | DiskOperation::SyncDirectory | DiskOperation::Rename | DiskOperation::Remove => {
                 self.note_losses(&operation.name())
             }
             _ => Ok(()),

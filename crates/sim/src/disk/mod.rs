@@ -30,7 +30,7 @@ use quire::{ManualClock, Timestamp};
 
 use crate::trace::Trace;
 pub(crate) use crash::DiskImage;
-pub(crate) use fault::{ArmedFault, Effect, Operation, Pace};
+pub(crate) use fault::{ArmedFault, DiskOperation, Effect, Pace};
 use file::Inode;
 #[cfg(test)]
 pub(crate) use file::SECTOR_BYTES;

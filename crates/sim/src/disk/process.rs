@@ -14,7 +14,7 @@ use quire::{Access, Lock, Storage, StoredFile};
 use quire_mapped::{Appender, SharedWords, View};
 
 use super::file::Inode;
-use super::{DirectoryNode, DiskState, Effect, Operation, SimDisk, not_found};
+use super::{DirectoryNode, DiskOperation, DiskState, Effect, SimDisk, not_found};
 
 /// A process; see the module.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ impl Process {
     /// may do.
     fn operate<T>(
         &self,
-        operation: Operation,
+        operation: DiskOperation,
         path: &Path,
         detail: u64,
         part: impl FnOnce(&mut DiskState) -> io::Result<()>,
@@ -61,7 +61,7 @@ impl Process {
         #[cfg(test)]
         state.watch(operation)?;
         state.operations += 1;
-        state.syncs += u64::from(matches!(operation, Operation::Sync | Operation::SyncDirectory));
+        state.syncs += u64::from(matches!(operation, DiskOperation::Sync | DiskOperation::SyncDirectory));
         let latency_micros = state.pace.draw(&mut state.random);
         self.disk.clock.set(self.disk.now().plus_micros(latency_micros));
         let met = state.armed.iter_mut().position(|armed| armed.meets(operation));
@@ -119,7 +119,7 @@ impl Storage for Process {
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        self.operate(Operation::List, directory, 0, nothing, |state| {
+        self.operate(DiskOperation::List, directory, 0, nothing, |state| {
             match state.names.get(directory) {
                 None => return Err(not_found()),
                 Some(DirectoryNode::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
@@ -134,7 +134,7 @@ impl Storage for Process {
     }
 
     fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
-        self.operate(Operation::Create, path, 0, nothing, |state| {
+        self.operate(DiskOperation::Create, path, 0, nothing, |state| {
             let missing: Vec<_> =
                 path.ancestors().take_while(|path| !state.names.contains_key(*path)).map(Path::to_owned).collect();
             if state.full && !missing.is_empty() {
@@ -148,7 +148,7 @@ impl Storage for Process {
     }
 
     fn remove_directory(&self, path: &Path) -> io::Result<()> {
-        self.operate(Operation::Remove, path, 0, nothing, |state| {
+        self.operate(DiskOperation::Remove, path, 0, nothing, |state| {
             if state.names.get(path) != Some(&DirectoryNode::Directory) {
                 return Err(not_found());
             }
@@ -162,7 +162,7 @@ impl Storage for Process {
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
         let creates = !matches!(access, Access::Read | Access::Write);
-        let operation = if creates { Operation::Create } else { Operation::Open };
+        let operation = if creates { DiskOperation::Create } else { DiskOperation::Open };
         self.operate(operation, path, 0, nothing, |state| {
             let node = match state.names.get(path).copied() {
                 Some(_) if access == Access::CreateNew => return Err(io::ErrorKind::AlreadyExists.into()),
@@ -193,7 +193,7 @@ impl Storage for Process {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.operate(Operation::Rename, from, 0, nothing, |state| {
+        self.operate(DiskOperation::Rename, from, 0, nothing, |state| {
             let node = DirectoryNode::File(state.file(from)?);
             state.change(vec![(to.to_owned(), Some(node)), (from.to_owned(), None)]);
             Ok(())
@@ -201,7 +201,7 @@ impl Storage for Process {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.operate(Operation::Remove, path, 0, nothing, |state| {
+        self.operate(DiskOperation::Remove, path, 0, nothing, |state| {
             state.file(path)?;
             state.change(vec![(path.to_owned(), None)]);
             Ok(())
@@ -223,7 +223,7 @@ impl Handle {
 
     fn operate<T>(
         &self,
-        operation: Operation,
+        operation: DiskOperation,
         detail: u64,
         part: impl FnOnce(&mut DiskState) -> io::Result<()>,
         whole: impl FnOnce(&mut DiskState) -> io::Result<T>,
@@ -245,7 +245,8 @@ impl Handle {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let operation = if self.node == DirectoryNode::Directory { Operation::SyncDirectory } else { Operation::Sync };
+        let operation =
+            if self.node == DirectoryNode::Directory { DiskOperation::SyncDirectory } else { DiskOperation::Sync };
         let fail = |state: &mut DiskState| match self.node {
             // A power loss draws which of its changes are on the device.
             DirectoryNode::Directory => Ok(()),
@@ -266,14 +267,14 @@ impl Handle {
 
 impl StoredFile for Handle {
     fn bytes(&self) -> io::Result<u64> {
-        self.operate(Operation::Read, 0, nothing, |state| match self.node {
+        self.operate(DiskOperation::Read, 0, nothing, |state| match self.node {
             DirectoryNode::File(_) => Ok(self.cache(state)?.metadata()?.len()),
             DirectoryNode::Directory => Ok(0),
         })
     }
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.operate(Operation::Read, into.len() as u64, nothing, |state| {
+        self.operate(DiskOperation::Read, into.len() as u64, nothing, |state| {
             StoredFile::read_at(&*self.cache(state)?, into, offset)
         })
     }
@@ -285,11 +286,11 @@ impl StoredFile for Handle {
             let _ = self.write(state, &bytes[..short], offset);
             Ok(())
         };
-        self.operate(Operation::Write, bytes.len() as u64, part, |state| self.write(state, bytes, offset))
+        self.operate(DiskOperation::Write, bytes.len() as u64, part, |state| self.write(state, bytes, offset))
     }
 
     fn set_bytes(&self, bytes: u64) -> io::Result<()> {
-        self.operate(Operation::Write, bytes, nothing, |state| {
+        self.operate(DiskOperation::Write, bytes, nothing, |state| {
             let cache = self.cache(state)?;
             if state.full && bytes > cache.metadata()?.len() {
                 return Err(io::ErrorKind::StorageFull.into());
@@ -307,7 +308,7 @@ impl StoredFile for Handle {
     }
 
     fn lock(&self, lock: Lock) -> io::Result<bool> {
-        self.operate(Operation::Lock, 0, nothing, |state| {
+        self.operate(DiskOperation::Lock, 0, nothing, |state| {
             let locked = state.locks.entry(self.path.clone()).or_default();
             let free = match lock {
                 Lock::Shared => locked.alone.is_none_or(|holder| holder == self.number),
@@ -338,17 +339,19 @@ impl StoredFile for Handle {
     }
 
     fn map(&self, bytes: usize, settled: usize) -> io::Result<Appender> {
-        self.operate(Operation::Map, bytes as u64, nothing, |state| {
+        self.operate(DiskOperation::Map, bytes as u64, nothing, |state| {
             Appender::of_file(&*self.cache(state)?, bytes, settled)
         })
     }
 
     fn map_settled(&self, bytes: usize) -> io::Result<View> {
-        self.operate(Operation::Map, bytes as u64, nothing, |state| View::of_file(&*self.cache(state)?, bytes))
+        self.operate(DiskOperation::Map, bytes as u64, nothing, |state| View::of_file(&*self.cache(state)?, bytes))
     }
 
     fn words(&self, count: usize) -> io::Result<SharedWords> {
-        self.operate(Operation::Map, count as u64, nothing, |state| SharedWords::of_file(&*self.cache(state)?, count))
+        self.operate(DiskOperation::Map, count as u64, nothing, |state| {
+            SharedWords::of_file(&*self.cache(state)?, count)
+        })
     }
 }
 
