@@ -14,6 +14,7 @@
 //!   entries back.
 //! * [`ResourceClaim`]: a name, or more of a limited resource, that a decision claims.
 //! * [`StepBudget`]: the steps that one request may take.
+//! * [`Resource`] and [`Operation`]: the vocabulary of permissions.
 //! * [`CowBytes`]: bytes of a command, owned or borrowed.
 //! * [`codec`]: the hand-written encoding that bodies and checkpoints are made of.
 //! * [`memory`]: a naive log in memory, the oracle of the models' tests.
@@ -25,6 +26,7 @@
 
 extern crate alloc;
 
+mod access;
 mod bytes;
 mod claim;
 mod contract;
@@ -41,6 +43,7 @@ mod time;
 pub mod codec;
 pub mod memory;
 
+pub use access::{Operation, Resource, ResourceKind};
 pub use bytes::CowBytes;
 pub use claim::{ClaimLimit, ClaimRefusal, NameKind, Release, ResourceClaim, dotted};
 pub use contract::{At, DecideError, Model};
