@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quire_access::budget::FrontEnd;
-use quire_access::{Admission, Deadline, Peer, Stream};
+use quire_access::{Admission, BoundedRequest, Deadline, Peer, Stream};
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::watch;
@@ -44,11 +44,6 @@ const AHEAD_BYTES: usize = 64 << 10;
 /// for the response and a client that has disconnected look the same. A fetch ends its wait at
 /// once, and is answered.
 const HALF_CLOSED: Duration = Duration::from_secs(1);
-
-/// How long the server continues to process requests with `acks=0` after their client has
-/// disconnected. The client has no reason to stay until all are unpacked. A client that sends more
-/// than this time covers has no claim to the rest.
-const LEFT_BEHIND: Duration = Duration::from_secs(5);
 
 /// The poll event for a client that closed the connection, even while earlier bytes are unread. On
 /// Linux no other event has this name, because out-of-band data is not polled. On other systems it
@@ -102,8 +97,9 @@ struct Connection<'b> {
     state: ClientState,
     /// Committed requests without a response yet, in order.
     pending: VecDeque<PendingProduce>,
-    /// When to stop processing requests with `acks=0` of a client that has disconnected.
-    left_behind: Option<Instant>,
+    /// The steps of all requests with `acks=0` that begin after their client has disconnected. The
+    /// client has no reason to stay until all are unpacked, and together they get the steps of one.
+    left_behind: Option<BoundedRequest>,
     output: OwnedWriteHalf,
 }
 
@@ -180,14 +176,13 @@ impl Connection<'_> {
     /// unpacked.
     async fn start(&mut self, produce: ProduceCommit, timer: RequestTimer) -> Result<(), CloseReason> {
         let wants_answer = produce.wants_answer();
-        let mut started = pin!(produce.start(self.broker, &self.state.caller));
+        let mut steps = None;
+        let steps = if self.input.closed_until.is_some() { &mut self.left_behind } else { &mut steps };
+        let mut started = pin!(produce.start(self.broker, &self.state.caller, steps));
         let response = match self.input.meanwhile(&self.output, started.as_mut()).await? {
             Some(response) => response,
             None if wants_answer => return Err(CloseReason::ByClient),
-            None => {
-                let until = *self.left_behind.get_or_insert_with(|| Instant::now() + LEFT_BEHIND);
-                timeout_at(until, started).await.map_err(|_| CloseReason::ByClient)?
-            }
+            None => started.await,
         };
         self.pending.push_back(PendingProduce { timer, response });
         Ok(())

@@ -71,7 +71,13 @@ impl ProduceCommit {
     }
 
     /// Commits the request's batches. Dropping the future cancels partitions that were not begun.
-    pub(crate) async fn start(self, broker: &Arc<Broker>, caller: &BudgetCaller) -> PendingResponse {
+    /// `unpacking` has the steps for decompression; the first batch that needs some sets it.
+    pub(crate) async fn start(
+        self,
+        broker: &Arc<Broker>,
+        caller: &BudgetCaller,
+        unpacking: &mut Option<BoundedRequest>,
+    ) -> PendingResponse {
         let ProduceCommit { decoded, request } = self;
         let Request { version, correlation_id, .. } = request;
         let acks = decoded.acks;
@@ -83,9 +89,8 @@ impl ProduceCommit {
             }
         };
         let mut topics = Vec::with_capacity(decoded.topic_data.len());
-        let mut unpacking = None;
         for topic in &decoded.topic_data {
-            topics.push(ProducedTopic::start(broker, caller, &mut unpacking, topic, problem.as_ref()).await);
+            topics.push(ProducedTopic::start(broker, caller, unpacking, topic, problem.as_ref()).await);
         }
         let broker = Arc::clone(broker);
         Box::pin(async move {
