@@ -20,6 +20,8 @@ impl ModelId {
     pub const GRAPH: ModelId = ModelId(4);
     /// Idempotency keys, with the answers of their commits.
     pub const IDEMPOTENCY: ModelId = ModelId(5);
+    /// System: principals, credentials, roles and access rules.
+    pub const SYSTEM: ModelId = ModelId(6);
 
     /// The model with this number.
     pub const fn new(number: u8) -> Self {

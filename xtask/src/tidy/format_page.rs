@@ -15,7 +15,7 @@ use crate::workspace::SourceFile;
 pub(super) const PAGE: &str = "docs/file-format.md";
 
 /// The crates whose `codec.rs` writes data to disk.
-const CODECS: [&str; 5] = ["model", "streams", "events", "jobs", "graph"];
+const CODECS: [&str; 6] = ["model", "streams", "events", "jobs", "graph", "system"];
 
 /// Directories in which every Rust file defines a format.
 const FOLDERS: [&str; 2] = ["crates/log/src/record/", "crates/jobs/src/codec/"];

@@ -17,6 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("quire-events", &["quire-model"]),
     ("quire-jobs", &["quire-model"]),
     ("quire-graph", &["quire-model"]),
+    ("quire-system", &["quire-model"]),
     (
         "quire-shard",
         &[

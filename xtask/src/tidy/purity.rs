@@ -7,7 +7,7 @@
 use super::{Violation, is_rust, is_test, lexer};
 use crate::workspace::SourceFile;
 
-const PURE: [&str; 5] = ["model", "streams", "events", "jobs", "graph"];
+const PURE: [&str; 6] = ["model", "streams", "events", "jobs", "graph", "system"];
 
 /// With `no_std` none of these exists, unless the crate imports `std`.
 const BANNED: [&str; 6] = ["std", "SystemTime", "Instant", "rand", "fastrand", "getrandom"];

@@ -104,7 +104,7 @@ const SHARED: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["Command", "Reply", "Refusal", "Decision", "Draft", "Effect", "Stop"],
-        &["crates/streams/", "crates/events/", "crates/jobs/", "crates/graph/"],
+        &["crates/streams/", "crates/events/", "crates/jobs/", "crates/graph/", "crates/system/"],
         "each model has its own of the contract's vocabulary, and no model sees another",
     ),
     (

@@ -1,0 +1,87 @@
+//! The state as bytes.
+
+use alloc::string::String;
+
+use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::{Place, Position};
+
+use crate::System;
+use crate::codec::{
+    put_key, put_role, put_rule, put_subject, put_user, read_bool, read_key, read_role, read_rule, read_subject,
+    read_user, unlike,
+};
+
+/// The version of the checkpoint.
+const VERSION: u8 = 1;
+
+impl System {
+    /// Version 1, then the state. The bytes of users, keys and roles are those of entry bodies:
+    ///
+    /// ```text
+    /// 1 │ enabled u8 │ enabled at: position v, index v │ changed at v
+    ///   │ n v, n × user + │ n v, n × key + │ n v, n × role + │ n v, n × (holder, rule)
+    /// ```
+    pub(crate) fn save_to(&self, out: &mut Encoder) {
+        out.u8(VERSION).u8(u8::from(self.is_enabled));
+        out.varint(self.enabled_at.position.get()).varint(u64::from(self.enabled_at.index));
+        out.varint(self.changed_at.get());
+        let mut body = Encoder::new();
+        out.varint(self.users.size() as u64);
+        for (name, user) in &self.users {
+            put_user(name, user, &mut body);
+            out.bytes(body.as_slice());
+            body.clear();
+        }
+        out.varint(self.keys.size() as u64);
+        for (id, key) in &self.keys {
+            put_key(*id, key, &mut body);
+            out.bytes(body.as_slice());
+            body.clear();
+        }
+        out.varint(self.roles.size() as u64);
+        for (name, rules) in &self.roles {
+            put_role(name, rules, &mut body);
+            out.bytes(body.as_slice());
+            body.clear();
+        }
+        out.varint(self.rules.size() as u64);
+        for (subject, rule) in &self.rules {
+            put_subject(subject, out);
+            put_rule(rule, out);
+        }
+    }
+
+    pub(crate) fn load_from(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        if from.u8()? != VERSION {
+            return Err(unlike("version 1 of the access rules", from));
+        }
+        let is_enabled = read_bool(from)?;
+        let enabled_at = Place::new(Position::new(from.varint()?), from.varint_u32()?);
+        let mut system =
+            System { is_enabled, enabled_at, changed_at: Position::new(from.varint()?), ..System::default() };
+        for _ in 0..from.varint()? {
+            let (name, user) = read_whole(from, read_user)?;
+            system.users.insert_mut(name, user);
+        }
+        for _ in 0..from.varint()? {
+            let (id, key) = read_whole(from, read_key)?;
+            system.keys.insert_mut(id, key);
+        }
+        for _ in 0..from.varint()? {
+            let (name, rules): (String, _) = read_whole(from, read_role)?;
+            system.roles.insert_mut(name, rules);
+        }
+        for _ in 0..from.varint()? {
+            system.rules.insert_mut((read_subject(from)?, read_rule(from)?));
+        }
+        Ok(system)
+    }
+}
+
+/// Reads a value that takes its bytes as a whole.
+fn read_whole<T>(from: &mut Decoder<'_>, read: fn(&mut Decoder<'_>) -> Result<T, CodecError>) -> Result<T, CodecError> {
+    let mut body = Decoder::new(from.bytes()?);
+    let value = read(&mut body)?;
+    body.end()?;
+    Ok(value)
+}

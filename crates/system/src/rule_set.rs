@@ -1,0 +1,165 @@
+//! The state compiled for checks.
+//!
+//! A set never changes. A reader that holds one decides every part of a request on the same rules.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use quire_model::{Operation, Position, Resource, Timestamp};
+
+use crate::grants::{Grants, Masks, NameMap};
+use crate::{ApiKey, BuiltInRole, KeyId, RuleSubject, ScramCredential, ScramMechanism, SecretHash, System, User};
+
+/// An authenticated caller.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Principal {
+    /// The name: of a user, or from a certificate or a token.
+    pub name: Arc<str>,
+    /// The key that it presented, whose rules narrow its rights.
+    pub key: Option<KeyId>,
+    /// The time from which on its credential is refused.
+    pub expires: Option<Timestamp>,
+}
+
+/// Users, keys, roles and rules, compiled: see [`System::rule_set`].
+#[derive(Debug, Default)]
+pub struct RuleSet {
+    generation: Position,
+    is_enabled: bool,
+    everyone: Grants,
+    principals: NameMap<String, PrincipalGrants>,
+    keys: NameMap<KeyId, KeyGrants>,
+}
+
+#[derive(Debug, Default)]
+struct PrincipalGrants {
+    /// `None` for a principal that is no user.
+    user: Option<User>,
+    own: Grants,
+    roles: Vec<Arc<Grants>>,
+}
+
+#[derive(Debug)]
+struct KeyGrants {
+    key: ApiKey,
+    principal: Arc<str>,
+    narrowed: Option<Grants>,
+}
+
+impl System {
+    /// Compiles the state for checks.
+    pub fn rule_set(&self) -> RuleSet {
+        let mut by_subject: NameMap<&RuleSubject, Vec<&crate::AccessRule>> = NameMap::default();
+        for (subject, rule) in self.rules() {
+            by_subject.entry(subject).or_default().push(rule);
+        }
+        let mut take = |subject: &RuleSubject| by_subject.remove(subject).unwrap_or_default();
+        let everyone = Grants::of(take(&RuleSubject::Everyone));
+
+        let mut roles: NameMap<&str, Arc<Grants>> = NameMap::default();
+        for role in BuiltInRole::ALL {
+            roles.insert(role.name(), Arc::new(Grants::of(&role.rules())));
+        }
+        for (name, rules) in self.roles() {
+            let added = take(&RuleSubject::Role(name.into()));
+            roles.insert(name, Arc::new(Grants::of(rules.iter().chain(added))));
+        }
+
+        let mut principals: NameMap<String, PrincipalGrants> = NameMap::default();
+        for (name, user) in self.users() {
+            let own = Grants::of(take(&RuleSubject::Principal(name.into())));
+            let roles = user.roles.iter().filter_map(|role| roles.get(role.as_str()).cloned()).collect();
+            principals.insert(name.into(), PrincipalGrants { user: Some(user.clone()), own, roles });
+        }
+        for (subject, rules) in by_subject {
+            if let RuleSubject::Principal(name) = subject {
+                principals.insert(name.clone(), PrincipalGrants { own: Grants::of(rules), ..Default::default() });
+            }
+        }
+
+        let compiled = |key: &ApiKey| KeyGrants {
+            key: key.clone(),
+            principal: key.principal.as_str().into(),
+            narrowed: key.rules.as_ref().map(Grants::of),
+        };
+        let keys = self.keys().map(|(id, key)| (id, compiled(key))).collect();
+        RuleSet { generation: self.changed_at(), is_enabled: self.is_enabled(), everyone, principals, keys }
+    }
+}
+
+impl RuleSet {
+    /// The position of the last change in the set. Verdicts that a reader keeps are valid for one
+    /// generation.
+    pub fn generation(&self) -> Position {
+        self.generation
+    }
+
+    /// Whether access control is enabled. While it is not, a caller needs no credential, and the
+    /// rules have no effect.
+    pub fn is_enabled(&self) -> bool {
+        self.is_enabled
+    }
+
+    /// Whether the principal may perform the operation on the resource.
+    ///
+    /// * A disabled user, and the holder of a dropped or disabled key, may do nothing.
+    /// * A denial by any rule of the principal, of its roles or of everyone wins.
+    /// * A key with rules of its own allows what these rules and the principal's rights allow.
+    ///
+    /// The set reads no clock: check [`Principal::expires`] as well.
+    pub fn allows(&self, principal: &Principal, operation: Operation, resource: Resource<'_>) -> bool {
+        if let Some(id) = &principal.key {
+            let Some(key) = self.keys.get(id).filter(|key| key.key.is_enabled && key.principal == principal.name)
+            else {
+                return false;
+            };
+            let is_narrowed = |grants: &Grants| !grants.masks(resource).allow(operation);
+            if key.narrowed.as_ref().is_some_and(is_narrowed) {
+                return false;
+            }
+        }
+        let mut masks: Masks = self.everyone.masks(resource);
+        if let Some(grants) = self.principals.get(&*principal.name) {
+            if grants.user.as_ref().is_some_and(|user| !user.is_enabled) {
+                return false;
+            }
+            masks |= grants.own.masks(resource);
+            grants.roles.iter().for_each(|role| masks |= role.masks(resource));
+        }
+        masks.allow(operation)
+    }
+
+    /// The principal of an API key, by the hash of its secret. `None` for an unknown, disabled or
+    /// expired key, a wrong secret, and a key of a disabled user: one answer, whatever failed.
+    ///
+    /// The hash is compared in constant time, also for an unknown key.
+    pub fn verify_key(&self, id: KeyId, secret: SecretHash, now: Timestamp) -> Option<Principal> {
+        let Some(known) = self.keys.get(&id) else {
+            // Takes as long as a known key.
+            let _ = core::hint::black_box(secret == SecretHash([0; 32]));
+            return None;
+        };
+        let is_right = known.key.secret == secret;
+        let is_live = known.key.is_enabled && known.key.expires.is_none_or(|expires| now < expires);
+        (is_right && is_live && self.has_user(&known.principal)).then(|| Principal {
+            name: Arc::clone(&known.principal),
+            key: Some(id),
+            expires: known.key.expires,
+        })
+    }
+
+    /// Whether this is an enabled user.
+    pub fn has_user(&self, name: &str) -> bool {
+        self.user(name).is_some()
+    }
+
+    /// The credential of an enabled user's password.
+    pub fn scram(&self, user: &str, mechanism: ScramMechanism) -> Option<&ScramCredential> {
+        self.user(user)?.scram.iter().find(|credential| credential.mechanism == mechanism)
+    }
+
+    fn user(&self, name: &str) -> Option<&User> {
+        self.principals.get(name)?.user.as_ref().filter(|user| user.is_enabled)
+    }
+}
