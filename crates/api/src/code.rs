@@ -33,6 +33,8 @@ pub enum GrpcCode {
     Unavailable = 14,
     /// Data is damaged.
     DataLoss = 15,
+    /// The caller has no valid credentials.
+    Unauthenticated = 16,
 }
 
 impl GrpcCode {
@@ -53,6 +55,7 @@ impl GrpcCode {
             GrpcCode::Internal => "INTERNAL",
             GrpcCode::Unavailable => "UNAVAILABLE",
             GrpcCode::DataLoss => "DATA_LOSS",
+            GrpcCode::Unauthenticated => "UNAUTHENTICATED",
         }
     }
 }
@@ -94,6 +97,9 @@ kafka_codes! {
     IllegalGeneration = 22, "ILLEGAL_GENERATION";
     InvalidGroupId = 24, "INVALID_GROUP_ID";
     UnknownMemberId = 25, "UNKNOWN_MEMBER_ID";
+    TopicAuthorizationFailed = 29, "TOPIC_AUTHORIZATION_FAILED";
+    GroupAuthorizationFailed = 30, "GROUP_AUTHORIZATION_FAILED";
+    ClusterAuthorizationFailed = 31, "CLUSTER_AUTHORIZATION_FAILED";
     InvalidTimestamp = 32, "INVALID_TIMESTAMP";
     TopicAlreadyExists = 36, "TOPIC_ALREADY_EXISTS";
     InvalidPartitions = 37, "INVALID_PARTITIONS";
@@ -103,6 +109,7 @@ kafka_codes! {
     OutOfOrderSequence = 45, "OUT_OF_ORDER_SEQUENCE_NUMBER";
     InvalidProducerEpoch = 47, "INVALID_PRODUCER_EPOCH";
     InvalidTxnState = 48, "INVALID_TXN_STATE";
+    TransactionalIdAuthorizationFailed = 53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
     KafkaStorageError = 56, "KAFKA_STORAGE_ERROR";
     UnknownProducerId = 59, "UNKNOWN_PRODUCER_ID";
     NonEmptyGroup = 68, "NON_EMPTY_GROUP";
@@ -235,6 +242,8 @@ codes! {
     AheadOfLog "ahead_of_log" "AHEAD_OF_LOG" 409 FailedPrecondition "The position is beyond the end of the log." "Choose a position up to the end."
     Refused "refused" "REFUSED" 409 FailedPrecondition "The current state does not allow the commit." "Read again, then decide again."
     // Everything else.
+    Unauthenticated "unauthenticated" "UNAUTHENTICATED" 401 Unauthenticated "The request has no valid credentials." "Send a valid API key."
+    NotPermitted "not_permitted" "NOT_PERMITTED" 403 PermissionDenied "The client lacks a permission." "Ask an administrator for the permission."
     ReadOnly "read_only" "READ_ONLY" 403 FailedPrecondition "The database was opened read-only." "Use a server that writes."
     ForeignOrigin "foreign_origin" "FOREIGN_ORIGIN" 403 PermissionDenied "A page of another origin sent the request." "Call from a program, or allow the origin."
     NotFound "not_found" "NOT_FOUND" 404 NotFound "The named thing does not exist." "Correct the name or position."

@@ -2,7 +2,10 @@
 
 use std::fmt::{self, Display};
 
-use quire::{ClaimRefusal, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal, Reason, events, graph, jobs, streams};
+use quire::{
+    ClaimRefusal, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal, PermissionRefusal, Reason, events, graph, jobs,
+    streams,
+};
 
 /// The unit of durations in a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +94,13 @@ pub(crate) fn of_reason(reason: &Reason, unit: TimeUnit) -> Vec<FailureFact> {
         Reason::Jobs(refusal) => of_jobs(refusal, unit),
         Reason::Graph(refusal) => of_graph(refusal),
         Reason::Idempotency(refusal) => of_idempotency(refusal),
+        Reason::NotPermitted(refused) => of_permission(&refused.refusal),
     }
+}
+
+fn of_permission(refusal: &PermissionRefusal) -> Vec<FailureFact> {
+    let PermissionRefusal { kind, name, operation } = refusal;
+    vec![fact("kind", kind.name()), fact("name", &**name), fact("operation", operation.name())]
 }
 
 fn of_idempotency(refusal: &IdempotencyRefusal) -> Vec<FailureFact> {
@@ -259,6 +268,7 @@ fn of_jobs(refusal: &jobs::Refusal, unit: TimeUnit) -> Vec<FailureFact> {
         }
         Refusal::ControlCharacter { field, name } => vec![fact("field", *field), fact("name", &**name)],
         Refusal::Claim(refusal) => of_claim(refusal),
+        Refusal::NotPermitted(refusal) => of_permission(refusal),
         Refusal::InvalidWeights | Refusal::NestedEach => Vec::new(),
     }
 }

@@ -44,4 +44,6 @@ pub use code::{Code, GrpcCode, KafkaCode};
 pub use facts::{FactValue, FailureFact, TimeUnit};
 pub use failure::Failure;
 pub use page::{ListPage, NoFacts};
-pub use table::{Row, of_claim, of_error, of_events, of_graph, of_idempotency, of_jobs, of_reason, of_streams};
+pub use table::{
+    Row, of_claim, of_error, of_events, of_graph, of_idempotency, of_jobs, of_permission, of_reason, of_streams,
+};

@@ -3,8 +3,8 @@
 use quire::graph::{BlockId, End, GraphLimit, NotJson, Version};
 use quire::streams::{Generation, MemberId, ProducerId, TopicId, TopicNameProblem};
 use quire::{
-    ClaimLimit, ClaimRefusal, ErrorKind, IdempotencyRefusal, NameKind, Position, Reason, Sequence, events, graph, jobs,
-    streams,
+    ClaimLimit, ClaimRefusal, ErrorKind, IdempotencyRefusal, ModelId, NameKind, NotPermitted, Operation,
+    PermissionRefusal, Position, Reason, Resource, ResourceKind, Sequence, events, graph, jobs, streams,
 };
 
 use crate::{Row, of_error, of_reason};
@@ -16,7 +16,15 @@ pub fn reasons() -> Vec<Reason> {
     let jobs = jobs().into_iter().map(Reason::Jobs);
     let graph = graph().into_iter().map(Reason::Graph);
     let keys = idempotency().into_iter().map(Reason::Idempotency);
-    streams.chain(events).chain(jobs).chain(graph).chain(keys).collect()
+    let permissions = permissions()
+        .into_iter()
+        .map(|refusal| Reason::NotPermitted(NotPermitted { model: ModelId::STREAMS, refusal }));
+    streams.chain(events).chain(jobs).chain(graph).chain(keys).chain(permissions).collect()
+}
+
+/// A missing permission on each kind of resource.
+pub fn permissions() -> [PermissionRefusal; ResourceKind::ALL.len()] {
+    ResourceKind::ALL.map(|kind| PermissionRefusal::new(Resource::new(kind, "orders"), Operation::Write))
 }
 
 /// Each refusal of an idempotency key.
@@ -143,6 +151,7 @@ pub fn jobs() -> Vec<jobs::Refusal> {
         Refusal::ControlCharacter { field: "kind", name: "a\u{1}".to_owned() },
     ];
     samples.extend(claims().map(Refusal::Claim));
+    samples.extend(permissions().map(Refusal::NotPermitted));
     samples
 }
 
@@ -278,6 +287,7 @@ mod tests {
                     OutOfRange { .. },
                     ControlCharacter { .. },
                     Claim(_),
+                    NotPermitted(_),
                 ]
             );
         }

@@ -2,7 +2,9 @@
 //!
 //! Every `match` here is complete, so a new refusal does not compile without its row.
 
-use quire::{ClaimRefusal, ErrorKind, IdempotencyRefusal, Reason, events, graph, jobs, streams};
+use quire::{
+    ClaimRefusal, ErrorKind, IdempotencyRefusal, PermissionRefusal, Reason, ResourceKind, events, graph, jobs, streams,
+};
 
 use crate::{Code, KafkaCode};
 
@@ -44,6 +46,7 @@ pub fn of_error(kind: ErrorKind) -> Row {
         // batch count once.
         ErrorKind::Unsettled => kafka(Code::Unsettled, KafkaCode::NotLeaderOrFollower),
         ErrorKind::Failed => kafka(Code::Failed, KafkaCode::KafkaStorageError),
+        ErrorKind::NotPermitted => kafka(Code::NotPermitted, KafkaCode::TopicAuthorizationFailed),
         ErrorKind::Damaged => kafka(Code::Damaged, KafkaCode::KafkaStorageError),
         ErrorKind::Io => kafka(Code::Io, KafkaCode::KafkaStorageError),
         // The other kinds come from opening a database and from handlers of embedded programs, and
@@ -60,7 +63,23 @@ pub fn of_reason(reason: &Reason) -> Row {
         Reason::Jobs(refusal) => of_jobs(refusal),
         Reason::Graph(refusal) => of_graph(refusal),
         Reason::Idempotency(refusal) => of_idempotency(refusal),
+        Reason::NotPermitted(refused) => of_permission(&refused.refusal),
     }
+}
+
+/// The row of a missing permission, which the models share.
+pub fn of_permission(refusal: &PermissionRefusal) -> Row {
+    kafka(
+        Code::NotPermitted,
+        match refusal.kind {
+            ResourceKind::Topic | ResourceKind::Store | ResourceKind::Queue => KafkaCode::TopicAuthorizationFailed,
+            ResourceKind::Group => KafkaCode::GroupAuthorizationFailed,
+            ResourceKind::TransactionalId => KafkaCode::TransactionalIdAuthorizationFailed,
+            ResourceKind::Cluster | ResourceKind::Graph | ResourceKind::Space | ResourceKind::Admin => {
+                KafkaCode::ClusterAuthorizationFailed
+            }
+        },
+    )
 }
 
 /// The row of a refused idempotency key.
@@ -170,6 +189,7 @@ pub fn of_jobs(refusal: &jobs::Refusal) -> Row {
         Refusal::NestedEach => Code::NestedEach,
         Refusal::OutOfRange { .. } => Code::OutOfRange,
         Refusal::Claim(refusal) => return of_claim(refusal),
+        Refusal::NotPermitted(refusal) => return of_permission(refusal),
     })
 }
 

@@ -54,6 +54,7 @@ fn each_code_is_of_a_failure_of_the_database_or_of_a_front_end() {
     let of_front_ends = [
         Code::MalformedJson,
         Code::InvalidHost,
+        Code::Unauthenticated,
         Code::ForeignOrigin,
         Code::UnknownRoute,
         Code::OffsetOutOfRange,

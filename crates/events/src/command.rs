@@ -60,6 +60,21 @@ pub enum Command<'c> {
 }
 
 impl Command<'_> {
+    /// The subscription that the command names without its store.
+    pub(crate) fn subscription(&self) -> Option<&str> {
+        match self {
+            Command::MoveSubscription(MoveSubscription { name, .. }) | Command::DropSubscription { name } => Some(name),
+            Command::Append(_)
+            | Command::Upstream(_)
+            | Command::Trim { .. }
+            | Command::Forget { .. }
+            | Command::SetRetention { .. }
+            | Command::PutSubscription(_)
+            | Command::SaveProjection(_)
+            | Command::DropProjection { .. } => None,
+        }
+    }
+
     /// Whether the command only removes data. A full disk keeps some space for such commands.
     pub fn frees_space(&self) -> bool {
         match self {

@@ -53,6 +53,8 @@ mod state;
 // In the order of a write, then of a read.
 mod prepare;
 
+mod touches;
+
 mod decide;
 
 mod applicable;

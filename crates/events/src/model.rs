@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{At, DecideError, Effects, Entry, History, Model, ModelId, Timestamp};
+use quire_model::{At, DecideError, Effects, Entry, History, Model, ModelId, ReadError, Timestamp, Touch};
 
 use crate::{AppendLookups, AppendResult, Command, Events, Refusal};
 
@@ -12,6 +12,20 @@ impl Model for Events {
     type Command<'c> = Command<'c>;
     type Reply = AppendResult;
     type Refusal = Refusal;
+
+    fn touches(
+        &self,
+        _history: &dyn History,
+        command: &Command<'_>,
+        touch: &mut dyn FnMut(Touch<'_>),
+    ) -> Result<(), ReadError> {
+        self.touched(command, touch);
+        Ok(())
+    }
+
+    fn unknown_object(command: &Command<'_>) -> Option<Refusal> {
+        command.subscription().map(|_| Refusal::UnknownSubscription)
+    }
 
     fn decide(
         &self,

@@ -69,6 +69,8 @@ mod names;
 mod state;
 
 // In the order of a write, then of a read.
+mod touches;
+
 mod decide;
 
 mod applicable;

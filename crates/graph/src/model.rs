@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{At, DecideError, Effects, Entry, History, Model, ModelId, Timestamp};
+use quire_model::{At, DecideError, Effects, Entry, History, Model, ModelId, ReadError, Timestamp, Touch};
 
 use crate::codec::is_setting;
 use crate::{Command, Graphs, Memory, Refusal, Reply, SlotLookups, apply, checkpoint, decide};
@@ -55,6 +55,16 @@ impl Model for Graphs {
     type Command<'c> = Command<'c>;
     type Reply = Reply;
     type Refusal = Refusal;
+
+    fn touches(
+        &self,
+        _history: &dyn History,
+        command: &Command<'_>,
+        touch: &mut dyn FnMut(Touch<'_>),
+    ) -> Result<(), ReadError> {
+        command.touched(touch);
+        Ok(())
+    }
 
     fn decide(
         &self,

@@ -128,6 +128,25 @@ pub enum Command<'c> {
 }
 
 impl Command<'_> {
+    /// The job that the command names.
+    pub fn job(&self) -> Option<JobId> {
+        match *self {
+            Command::Ack { job, .. }
+            | Command::Fail { job, .. }
+            | Command::Snooze { job, .. }
+            | Command::Heartbeat { job, .. }
+            | Command::Change { job, .. } => Some(job),
+            Command::Enqueue { .. }
+            | Command::Fetch { .. }
+            | Command::SetQueue { .. }
+            | Command::Clear { .. }
+            | Command::Destroy { .. }
+            | Command::Bulk { .. }
+            | Command::Each(_)
+            | Command::Tick => None,
+        }
+    }
+
     /// Whether the command only removes data. A full disk keeps some space for such commands.
     pub fn frees_space(&self) -> bool {
         match self {

@@ -95,6 +95,8 @@ mod queue;
 mod state;
 
 // In the order of a write, then of a read.
+mod touches;
+
 mod decide;
 
 mod applicable;

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{At, DecideError, Effects, Entry, History, Model, ModelId, Timestamp};
+use quire_model::{At, DecideError, Effects, Entry, History, Model, ModelId, ReadError, Timestamp, Touch};
 
 use crate::{Command, Jobs, Refusal, Reply, apply, checkpoint, decide};
 
@@ -12,6 +12,19 @@ impl Model for Jobs {
     type Command<'c> = Command<'c>;
     type Reply = Reply;
     type Refusal = Refusal;
+
+    fn touches(
+        &self,
+        history: &dyn History,
+        command: &Command<'_>,
+        touch: &mut dyn FnMut(Touch<'_>),
+    ) -> Result<(), ReadError> {
+        self.touched(history, command, touch)
+    }
+
+    fn unknown_object(command: &Command<'_>) -> Option<Refusal> {
+        command.job().map(|job| Refusal::UnknownJob { job })
+    }
 
     fn decide(
         &self,

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use quire_model::{ClaimRefusal, Stop};
+use quire_model::{ClaimRefusal, PermissionRefusal, Stop};
 
 use crate::{JobId, JobState};
 
@@ -100,6 +100,9 @@ pub enum Refusal {
     /// Another object has the topic name of the queue, or the database has as many queues as it
     /// may.
     Claim(ClaimRefusal),
+    /// The client may not change the queue in this way. For a command in an
+    /// [`Each`](crate::Command::Each); any other command is refused with its commit.
+    NotPermitted(PermissionRefusal),
 }
 
 impl From<ClaimRefusal> for Refusal {
@@ -162,6 +165,7 @@ impl fmt::Display for Refusal {
                 write!(f, "invalid {field} {name:?}: it has a control character")
             }
             Refusal::Claim(refusal) => refusal.fmt(f),
+            Refusal::NotPermitted(refusal) => refusal.fmt(f),
         }
     }
 }

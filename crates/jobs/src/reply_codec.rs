@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{ClaimRefusal, Timestamp};
+use quire_model::{ClaimRefusal, PermissionRefusal, Timestamp};
 
 use crate::codec::{expected, read_id, time, varint_u16, write_id};
 use crate::command::{FetchedJob, Reply};
@@ -160,6 +160,7 @@ fn encode_refusal(refusal: &Refusal, out: &mut Encoder) {
         Refusal::OutOfRange { limit, given } => _ = out.u8(13).u8(*limit as u8).varint(*given),
         Refusal::ControlCharacter { field, name } => _ = out.u8(14).u8(number_of(field, &NAMED_FIELDS)).str(name),
         Refusal::Claim(claim) => claim.encode(out.u8(15)),
+        Refusal::NotPermitted(refusal) => refusal.encode(out.u8(16)),
     }
 }
 
@@ -191,6 +192,7 @@ fn decode_refusal(from: &mut Decoder<'_>) -> Result<Refusal, CodecError> {
         }
         14 => Refusal::ControlCharacter { field: word_of(from, &NAMED_FIELDS)?, name: from.string()? },
         15 => Refusal::Claim(ClaimRefusal::decode(from)?),
+        16 => Refusal::NotPermitted(PermissionRefusal::decode(from)?),
         _ => return Err(expected("a refusal of jobs")),
     })
 }

@@ -10,9 +10,9 @@ use std::fmt::Display;
 use kafka_protocol::ResponseError;
 use quire::streams::wire::{BatchError, RecordError};
 use quire::streams::{Refusal, StreamReadError};
-use quire::{CommitRefusal, DecideError, Error, Reason};
+use quire::{CommitRefusal, DecideError, Error, NotPermitted, PermissionRefusal, Reason};
 use quire_access::budget::BudgetRefusal;
-use quire_api::{Row, of_error, of_streams};
+use quire_api::{Row, of_error, of_permission, of_streams};
 
 /// An error code, and a message where the protocol has a field for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +70,7 @@ impl From<CommitRefusal> for KafkaError {
     fn from(refused: CommitRefusal) -> Self {
         match refused.reason {
             Reason::Streams(refusal) => refusal.into(),
+            Reason::NotPermitted(NotPermitted { refusal, .. }) => refusal.into(),
             // This protocol writes to topics only.
             Reason::Events(_) | Reason::Jobs(_) | Reason::Graph(_) | Reason::Idempotency(_) => {
                 KafkaError::new(ResponseError::UnknownServerError, refused)
@@ -97,6 +98,12 @@ impl From<DecideError<Refusal>> for KafkaError {
 impl From<Refusal> for KafkaError {
     fn from(refusal: Refusal) -> Self {
         KafkaError::new(code_of(of_streams(&refusal)), refusal)
+    }
+}
+
+impl From<PermissionRefusal> for KafkaError {
+    fn from(refusal: PermissionRefusal) -> Self {
+        KafkaError::new(code_of(of_permission(&refusal)), refusal)
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::codec::{CodecError, Decoder, Encoder};
-use crate::{Effects, Entry, History, ModelId, Position, ReadError, Timestamp};
+use crate::{Effects, Entry, History, ModelId, Position, ReadError, Timestamp, Touch};
 
 /// The position and time of a decision. Ids and times come from here and from
 /// [`Placement`](crate::Placement), so that every replay gives the same.
@@ -29,6 +29,28 @@ pub trait Model: Default {
     /// Why a command is refused, with the facts that conflict. A refusal is a response, not an
     /// error.
     type Refusal;
+
+    /// Passes each resource that a command touches to `touch`, with the operation on it. A name
+    /// that stands for another resource, such as the id of a job, is looked up in this state. An
+    /// object that does not exist touches nothing: `decide` then refuses the command.
+    ///
+    /// Implementations match every command, so a command without permissions does not compile.
+    ///
+    /// # Errors
+    /// When the history that the look-up needs cannot be read.
+    fn touches(
+        &self,
+        history: &dyn History,
+        command: &Self::Command<'_>,
+        touch: &mut dyn FnMut(Touch<'_>),
+    ) -> Result<(), ReadError>;
+
+    /// The refusal of a command that names an object of a resource, such as a job of a queue, when
+    /// the object does not exist. A client that may not describe the resource gets this refusal.
+    fn unknown_object(command: &Self::Command<'_>) -> Option<Self::Refusal> {
+        let _ = command;
+        None
+    }
 
     /// Decides all of this model's commands of one commit, in order, against the state before the
     /// commit.

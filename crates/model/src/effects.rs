@@ -1,7 +1,7 @@
 //! The effects of a decision: the entries of a record under construction.
 
 use crate::codec::Encoder;
-use crate::{At, ClaimRefusal, EntryKind, Place, Release, ResourceClaim, Sequence, Tag};
+use crate::{At, ClaimRefusal, EntryKind, PermissionRefusal, Place, Release, ResourceClaim, Sequence, Tag, Touch};
 
 /// An entry that a model adds to the record of the commit being decided.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +78,18 @@ pub trait Effects {
     /// The refusal of the command.
     fn claim(&mut self, claim: ResourceClaim<'_>) -> Result<(), ClaimRefusal> {
         let _ = claim;
+        Ok(())
+    }
+
+    /// Whether the client of the commit may touch this. Only a command whose refusal does not
+    /// refuse the commit asks: all others were checked before the decision. What knows no rules
+    /// permits everything.
+    ///
+    /// # Errors
+    /// The missing permission; `None` in place of it when the client may not know that the object
+    /// exists.
+    fn permit(&self, touch: Touch<'_>) -> Result<(), Option<PermissionRefusal>> {
+        let _ = touch;
         Ok(())
     }
 

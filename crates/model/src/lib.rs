@@ -39,6 +39,7 @@ mod position;
 mod steps;
 mod tag;
 mod time;
+mod touch;
 
 pub mod codec;
 pub mod memory;
@@ -56,3 +57,4 @@ pub use position::{Place, Position, Sequence};
 pub use steps::{StepBudget, steps_of_bytes, steps_of_parsing};
 pub use tag::{TAG_BYTES_MAX, Tag, TagBuf};
 pub use time::{Timestamp, micros_of, millis_of};
+pub use touch::{PermissionRefusal, Touch, TouchTarget};

@@ -4,14 +4,15 @@
 //! a [`Ticket`], so readers never see data that a crash could still undo.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use quire_log::{Background, Clock, Compaction, Durability, Publication, Reader};
 use quire_model::{At, Position, StepBudget, Timestamp, steps_of_bytes};
 use quire_shard::{
-    Commands, CommitLimits, CommitRefusal, DecidedCommit, Duty, Fingerprint, IdempotencyKey, OPENED_BYTES_MAX,
-    ReadView, Replies, Shard, opened_within,
+    Commands, CommitLimits, CommitRefusal, DecidedCommit, Duty, Fingerprint, Guard, IdempotencyKey, OPENED_BYTES_MAX,
+    PermittedCommands, ReadView, Replies, Shard, opened_within,
 };
 
 use crate::administration::{self, Acts};
@@ -62,12 +63,14 @@ pub struct Database {
     pub(crate) shards: Shards,
     /// The steps that calls of this value may take; `None` without a bound.
     budget: Option<StepBudget>,
+    /// The guard of the client for which this value is used; `None` for the owner.
+    guard: Option<Arc<Guard>>,
     request_steps_max: u64,
 }
 
 impl Database {
     pub(crate) fn start(shard: Shard, background: Background, request_steps_max: u64) -> Result<Self> {
-        Ok(Database { shards: Shards::start(shard, background)?, budget: None, request_steps_max })
+        Ok(Database { shards: Shards::start(shard, background)?, budget: None, guard: None, request_steps_max })
     }
 
     /// Returns the same database for one request: conditions, reads, searches and walks of the
@@ -99,6 +102,27 @@ impl Database {
     #[must_use]
     pub fn within(&self, budget: StepBudget) -> Database {
         Database { budget: Some(budget), ..self.clone() }
+    }
+
+    /// Returns the same database for one client: commits of the returned value and of its handles
+    /// are refused where `guard` does not permit them.
+    #[must_use]
+    pub fn guarded(&self, guard: Arc<Guard>) -> Database {
+        Database { guard: Some(guard), ..self.clone() }
+    }
+
+    /// Returns the guard of [`Database::guarded`]; `None` for the owner of the directory.
+    pub fn guard(&self) -> Option<&Arc<Guard>> {
+        self.guard.as_ref()
+    }
+
+    /// Permits commands by the guard, or by the owner.
+    #[inline]
+    pub(crate) fn permit<'p, 'c>(&self, commands: Commands<'p, 'c>) -> PermittedCommands<'_, 'p, 'c> {
+        match &self.guard {
+            Some(guard) => guard.permit(commands),
+            None => PermittedCommands::by_owner(commands),
+        }
     }
 
     /// Returns the most steps of one request to a server of this process: see
@@ -470,7 +494,7 @@ impl Database {
         let timed = self.shards.timer().begin(now, self.clock());
         scratch::with_replies(|replies| {
             let limits = CommitLimits { brief_steps_max, budget: self.budget() };
-            let decided = self.shards.only().commit_within(limits, now, &commands, replies)?;
+            let decided = self.shards.only().commit_within(limits, now, &self.permit(commands), replies)?;
             Ok(decided.map(|DecidedCommit { rests_on, verdict, is_replay }| {
                 if let Ok(at) = &verdict
                     && !is_replay
@@ -498,7 +522,7 @@ impl Database {
         let acts = Acts::of(commands, |topic| self.name_of(topic));
         let timed = self.shards.timer().begin(now, self.clock());
         let limits = CommitLimits { budget: self.budget(), ..CommitLimits::NONE };
-        let decided = self.shards.only().commit_within(limits, now, commands, replies)?;
+        let decided = self.shards.only().commit_within(limits, now, &self.permit(*commands), replies)?;
         let decided = decided.expect("no request takes more steps");
         if let Ok(at) = &decided.verdict {
             acts.report(commands, *at);

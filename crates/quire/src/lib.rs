@@ -132,13 +132,14 @@ pub use quire_log::{
     StoredFile, SystemClock, TornTail,
 };
 pub use quire_model::{
-    At, ClaimLimit, ClaimRefusal, CowBytes, DecideError, Entry, History, LongReading, ModelId, NameKind, Place,
-    Position, ReadError, Sequence, StepBudget, Timestamp, steps_of_bytes, steps_of_parsing,
+    At, ClaimLimit, ClaimRefusal, CowBytes, DecideError, Entry, History, LongReading, ModelId, NameKind, Operation,
+    PermissionRefusal, Place, Position, ReadError, Resource, ResourceKind, Sequence, StepBudget, Timestamp,
+    steps_of_bytes, steps_of_parsing,
 };
 pub use quire_shard::{
-    CommitRefusal, Duty, DutyFailure, Error, ErrorKind, EventRef, Fingerprint, HiddenObject, IDEMPOTENCY_KEY_BYTES_MAX,
-    IdempotencyRefusal, OPENED_BYTES_MAX, OUTSIDE_QUEUE, ReadView, Reason, Result, TopicOwner, open_batch,
-    open_batch_up_to, topic_name,
+    CommitRefusal, Duty, DutyFailure, Error, ErrorKind, EventRef, Fingerprint, Guard, HiddenObject,
+    IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal, NotPermitted, OPENED_BYTES_MAX, OUTSIDE_QUEUE, Permissions,
+    ReadView, Reason, Result, TopicOwner, open_batch, open_batch_up_to, topic_name,
 };
 pub use reports::{Statistics, StorageDurations};
 pub use settings::Settings;

@@ -3,7 +3,7 @@
 //! Messages are encoded here, each as a separate batch, before any lock is taken. Commands borrow
 //! from the parts.
 
-use quire_shard::{Commands, CommitRefusal, Compressor, Reason, Replies};
+use quire_shard::{Commands, CommitRefusal, Compressor, NotPermitted, Reason, Replies};
 use quire_streams::wire::{Batch, BatchBuilder, Codec};
 
 use crate::commit::{Part, PartModel, TextList, batch_time_ms};
@@ -197,12 +197,13 @@ pub(crate) fn in_order(parts: &[Part<'_>], replies: &mut Replies) -> Vec<Reply> 
 /// Returns the index of the part whose command was refused. The index in the refusal counts only
 /// the commands of its model.
 pub(crate) fn part_of(parts: &[Part<'_>], refused: &CommitRefusal) -> usize {
-    let model = match refused.reason {
+    let model = match &refused.reason {
         Reason::Streams(_) => PartModel::Streams,
         Reason::Events(_) => PartModel::Events,
         Reason::Jobs(_) => PartModel::Jobs,
         Reason::Graph(_) => PartModel::Graph,
         Reason::Idempotency(_) => return refused.part,
+        Reason::NotPermitted(NotPermitted { model, .. }) => PartModel::of(*model),
     };
     let mut of_model = parts.iter().enumerate().filter(|(_, part)| part.model() == model);
     of_model.nth(refused.part).expect("a refused command is a part").0

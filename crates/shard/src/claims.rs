@@ -8,10 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quire_model::codec::Encoder;
 use quire_model::{
-    At, BodyChecksum, ClaimLimit, ClaimRefusal, Effects, NameKind, NewEntry, Place, Placement, Release, ResourceClaim,
+    At, BodyChecksum, ClaimLimit, ClaimRefusal, Effects, NameKind, NewEntry, PermissionRefusal, Place, Placement,
+    Release, ResourceClaim, Touch,
 };
 
 use crate::models::Models;
+use crate::permitted::Guard;
 use crate::topic_names::{is_queue_topic, is_topic_of_queue, owners, topic_name};
 
 /// The most of each thing that a commit may leave in the database.
@@ -202,11 +204,13 @@ impl<'s> Claims<'s> {
 pub(crate) struct ClaimingEffects<'e> {
     draft: &'e mut dyn Effects,
     claims: Claims<'e>,
+    guard: Option<&'e Guard>,
 }
 
 impl<'e> ClaimingEffects<'e> {
-    pub(crate) fn new(draft: &'e mut dyn Effects, claims: Claims<'e>) -> Self {
-        ClaimingEffects { draft, claims }
+    /// `guard` is the guard of the client that commits; `None` for the owner.
+    pub(crate) fn new(draft: &'e mut dyn Effects, claims: Claims<'e>, guard: Option<&'e Guard>) -> Self {
+        ClaimingEffects { draft, claims, guard }
     }
 }
 
@@ -233,6 +237,10 @@ impl Effects for ClaimingEffects<'_> {
 
     fn claim(&mut self, claim: ResourceClaim<'_>) -> Result<(), ClaimRefusal> {
         self.claims.claim(claim)
+    }
+
+    fn permit(&self, touch: Touch<'_>) -> Result<(), Option<PermissionRefusal>> {
+        self.guard.map_or(Ok(()), |guard| guard.check(self.claims.models, touch))
     }
 
     fn release(&mut self, release: Release<'_>) {

@@ -9,8 +9,10 @@ use quire_model::{At, DecideError, Effects, History, Model, StepBudget, Timestam
 use crate::claims::{ClaimingEffects, Claims, NameLimits};
 use crate::commands::{Commands, Replies};
 use crate::compaction::ForgottenTags;
+use crate::denial::Denial;
 use crate::idempotency::{IdempotencySettings, KeyLookup};
 use crate::models::Models;
+use crate::permitted::PermittedCommands;
 use crate::refusal::{CommitRefusal, Reason};
 use crate::{Error, ErrorKind, Result, events, graph};
 
@@ -97,7 +99,7 @@ impl WriterState {
         &mut self,
         budget: Option<StepBudget>,
         now: Timestamp,
-        commands: &Commands<'_, '_>,
+        permitted: &PermittedCommands<'_, '_, '_>,
         prepared: &events::AppendLookups,
         replies: &mut Replies,
     ) -> Result<DecidedCommit> {
@@ -105,23 +107,24 @@ impl WriterState {
         if is_bounded {
             self.writer.set_budget(budget);
         }
-        let decided = self.decide_and_append(now, commands, prepared, replies);
+        let decided = self.decide_and_append(now, permitted, prepared, replies);
         if is_bounded {
             self.writer.set_budget(None);
         }
         decided
     }
 
-    /// Waits for this process's turn, decides `commands` at the time `now`, and appends and applies
-    /// their effects: all or none. `prepared` holds what was scanned for the events before. After
-    /// an acceptance `replies` holds the replies; earlier ones are cleared in any case.
+    /// Waits for this process's turn, checks and decides the commands at the time `now`, and
+    /// appends and applies their effects: all or none. `prepared` holds what was scanned for the
+    /// events before. After an acceptance `replies` holds the replies; earlier ones are cleared in
+    /// any case.
     // Inlined into its only caller: the decision then stays in registers instead of going through
     // memory.
     #[inline(always)]
     pub(crate) fn decide_and_append(
         &mut self,
         now: Timestamp,
-        commands: &Commands<'_, '_>,
+        permitted: &PermittedCommands<'_, '_, '_>,
         prepared: &events::AppendLookups,
         replies: &mut Replies,
     ) -> Result<DecidedCommit> {
@@ -146,6 +149,15 @@ impl WriterState {
         let (history, at) = (draft.reader(), draft.at());
         debug_assert_eq!(at.position, before.position().next(), "a commit follows the last record");
         replies.clear();
+        let commands = permitted.commands();
+        // Before the look-up of the key: its answer may be that of another client.
+        match permitted.check(&self.models, history) {
+            Ok(()) => {}
+            Err(Denial::Refused(refused)) => {
+                return Ok(DecidedCommit { rests_on: before, verdict: Err(refused), is_replay: false });
+            }
+            Err(Denial::Unreadable(error)) => return Err(error),
+        }
         if let Some(key) = &commands.idempotency_key {
             match self.models.keys.look_up(history, at, key, replies)? {
                 KeyLookup::Unknown => {}
@@ -159,7 +171,7 @@ impl WriterState {
             }
         }
         let hints = Hints { prepared, lookups: &mut self.lookups };
-        let effects = &mut ClaimingEffects::new(&mut draft, Claims::new(&self.models, &self.limits));
+        let effects = &mut ClaimingEffects::new(&mut draft, Claims::new(&self.models, &self.limits), permitted.guard());
         match decide_all_models(&self.models, history, at, commands, hints, effects, replies) {
             Ok(()) => {}
             Err(Denial::Refused(refused)) => {
@@ -225,11 +237,6 @@ fn apply_last(
 struct Hints<'h> {
     prepared: &'h events::AppendLookups,
     lookups: &'h mut graph::SlotLookups,
-}
-
-enum Denial {
-    Refused(Box<CommitRefusal>),
-    Unreadable(Error),
 }
 
 fn decide_all_models(

@@ -57,6 +57,9 @@ pub enum ErrorKind {
     Unsettled,
     /// Open the database again: after a failure this process can no longer keep its promises.
     Failed,
+    /// Ask an administrator for the permission that the message names. Only a client of a server
+    /// can lack a permission. Nothing was done.
+    NotPermitted,
     /// Check the operating system: it refused an operation on a file.
     Io,
 }
@@ -189,6 +192,7 @@ impl ErrorKind {
         ErrorKind::NoSpace,
         ErrorKind::Unsettled,
         ErrorKind::Failed,
+        ErrorKind::NotPermitted,
         ErrorKind::Io,
     ];
 
@@ -234,6 +238,7 @@ impl From<CommitRefusal> for Error {
         let kind = match &refused.reason {
             Reason::Jobs(jobs::Refusal::Overloaded { .. }) => ErrorKind::Overloaded,
             Reason::Events(events::Refusal::TooCostly { .. }) => ErrorKind::TooCostly,
+            Reason::NotPermitted(_) => ErrorKind::NotPermitted,
             _ => ErrorKind::Refused,
         };
         let message = refused.to_string();

@@ -36,9 +36,11 @@ mod shard;
 mod claims;
 mod commands;
 mod decide;
+mod denial;
 mod idempotency;
 mod logged_state;
 mod models;
+mod permitted;
 mod topic_names;
 mod view;
 mod yielding;
@@ -78,7 +80,8 @@ pub use idempotency::{
     Fingerprint, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyKey, IdempotencyMemory, IdempotencyRefusal, IdempotencySettings,
 };
 pub use models::{Models, StateInputs, UnknownModel, seed_of};
-pub use refusal::{CommitRefusal, Reason};
+pub use permitted::{Guard, Permissions, PermittedCommands};
+pub use refusal::{CommitRefusal, NotPermitted, Reason};
 pub use settings::{RetentionSettings, ShardSettings};
 pub use shard::Shard;
 pub use threads::Threads;

@@ -15,8 +15,10 @@ use crate::checkpoint::Checkpoints;
 use crate::commands::{Commands, Replies};
 use crate::decide::{CommitLimits, DecidedCommit, WriterState, is_too_costly};
 use crate::delivery::DeliveryRequests;
+use crate::denial::Denial;
 use crate::duties::{Failures, Schedule};
 use crate::error::{Error, ErrorKind, Result};
+use crate::permitted::PermittedCommands;
 use crate::retention::LogBound;
 use crate::{events, graph, streams, yielding};
 
@@ -194,22 +196,22 @@ impl LoggedState {
         restored
     }
 
-    /// Commits `commands`, all or none. See [`WriterState::decide_and_append`].
+    /// Commits the permitted commands, all or none. See [`WriterState::decide_and_append`].
     #[inline]
     pub(crate) fn commit(
         &self,
         now: Timestamp,
-        commands: &Commands<'_, '_>,
+        permitted: &PermittedCommands<'_, '_, '_>,
         replies: &mut Replies,
     ) -> Result<DecidedCommit> {
-        let decided = self.commit_within(CommitLimits::NONE, now, commands, replies)?;
+        let decided = self.commit_within(CommitLimits::NONE, now, permitted, replies)?;
         Ok(decided.expect("no decision scans more than u64::MAX entries"))
     }
 
     /// Commits `commands`, all or none, in the background: the log makes the record durable soon,
     /// and no thread waits for it.
     pub(crate) fn commit_in_background(&self, now: Timestamp, commands: &Commands<'_, '_>) -> Result<DecidedCommit> {
-        let decided = self.commit(now, commands, &mut Replies::default())?;
+        let decided = self.commit(now, &PermittedCommands::by_owner(*commands), &mut Replies::default())?;
         self.log.request(decided.rests_on);
         Ok(decided)
     }
@@ -224,27 +226,32 @@ impl LoggedState {
     ) -> Result<DecidedCommit> {
         self.check_writable()?;
         let (prepared, mut replies) = (events::AppendLookups::default(), Replies::default());
-        let decided = self.decide_prepared(Some(budget.clone()), now, commands, &prepared, &mut replies)?;
+        let permitted = PermittedCommands::by_owner(*commands);
+        let decided = self.decide_prepared(Some(budget.clone()), now, &permitted, &prepared, &mut replies)?;
         let decided = self.settle_commit(now, commands, decided)?;
         self.log.request(decided.rests_on);
         Ok(decided)
     }
 
-    /// Commits `commands`, all or none, within `limits`. Returns `None`, having done nothing, if
-    /// the decision could scan more than `brief_steps_max` entries of the history.
+    /// Commits the permitted commands, all or none, within `limits`. Returns `None`, having done
+    /// nothing, if the decision could scan more than `brief_steps_max` entries of the history.
     pub(crate) fn commit_within(
         &self,
         limits: CommitLimits<'_>,
         now: Timestamp,
-        commands: &Commands<'_, '_>,
+        permitted: &PermittedCommands<'_, '_, '_>,
         replies: &mut Replies,
     ) -> Result<Option<DecidedCommit>> {
         self.check_writable()?;
+        let commands = permitted.commands();
+        if let Some(refused) = self.refuse_early(permitted)? {
+            return self.settle_commit(now, commands, Ok(refused)).map(Some);
+        }
         let mut attempts = 0;
         let decided = loop {
             let Some(prepared) = self.prepare(limits, commands)? else { return Ok(None) };
             let budget = self.budget_of_turn(limits, commands, attempts);
-            let decided = self.decide_prepared(budget, now, commands, &prepared, replies)?;
+            let decided = self.decide_prepared(budget, now, permitted, &prepared, replies)?;
             attempts += 1;
             // Much was appended or trimmed since the preparation: prepare again, without the turn.
             if prepared.exceeds_budget() || !is_too_costly(&decided) || attempts > PREPARED_AGAIN_MAX {
@@ -289,20 +296,39 @@ impl LoggedState {
         if attempts < PREPARED_AGAIN_MAX { Some(StepBudget::new(TURN_STEPS_MAX)) } else { Some(budget.clone()) }
     }
 
-    /// Decides `commands` under the lock, and requests the duties that the commit makes due.
+    /// Checks the permissions of a commit that would scan the log for its conditions, before the
+    /// scan. The decision checks them again, against the state on which it is decided.
+    fn refuse_early(&self, permitted: &PermittedCommands<'_, '_, '_>) -> Result<Option<DecidedCommit>> {
+        if permitted.guard().is_none() || !events::Events::is_worth_preparing(permitted.commands().events) {
+            return Ok(None);
+        }
+        let state = self.read_latest()?;
+        match permitted.check(&state.models, &state.writer.reader()) {
+            Ok(()) => Ok(None),
+            Err(Denial::Refused(refused)) => {
+                let rests_on = state.writer.basis();
+                Ok(Some(DecidedCommit { rests_on, verdict: Err(refused), is_replay: false }))
+            }
+            Err(Denial::Unreadable(error)) => Err(error),
+        }
+    }
+
+    /// Decides the permitted commands under the lock, and requests the duties that the commit makes
+    /// due.
     #[inline]
     fn decide_prepared(
         &self,
         budget: Option<StepBudget>,
         now: Timestamp,
-        commands: &Commands<'_, '_>,
+        permitted: &PermittedCommands<'_, '_, '_>,
         prepared: &events::AppendLookups,
         replies: &mut Replies,
     ) -> Result<Result<DecidedCommit>> {
+        let commands = permitted.commands();
         let decided;
         let woken = {
             let mut state = self.write()?;
-            decided = state.decide_within(budget, now, commands, prepared, replies);
+            decided = state.decide_within(budget, now, permitted, prepared, replies);
             if !commands.jobs.is_empty() {
                 // Under the lock, so that the times arrive in the order of the commits.
                 self.schedule.set_job_due(state.models.jobs.next_due());

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use quire_model::{ModelId, PermissionRefusal};
+
 use crate::idempotency::IdempotencyRefusal;
 use crate::{events, graph, jobs, streams};
 
@@ -42,6 +44,17 @@ pub enum Reason {
     Graph(graph::Refusal),
     /// By the idempotency key: no part is to blame.
     Idempotency(IdempotencyRefusal),
+    /// By the permissions of the client.
+    NotPermitted(NotPermitted),
+}
+
+/// A command that was refused for a missing permission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotPermitted {
+    /// The model of the command.
+    pub model: ModelId,
+    /// The missing permission.
+    pub refusal: PermissionRefusal,
 }
 
 impl fmt::Display for Reason {
@@ -52,6 +65,7 @@ impl fmt::Display for Reason {
             Reason::Jobs(refusal) => refusal.fmt(f),
             Reason::Graph(refusal) => refusal.fmt(f),
             Reason::Idempotency(refusal) => refusal.fmt(f),
+            Reason::NotPermitted(refused) => refused.refusal.fmt(f),
         }
     }
 }

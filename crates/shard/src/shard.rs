@@ -7,7 +7,7 @@ use std::time::Duration;
 use quire_log::{Basis, Compaction, Components, Identity, Log, Mark, Recovery};
 use quire_model::{Position, StepBudget, Timestamp};
 
-use crate::commands::{Commands, Replies};
+use crate::commands::Replies;
 use crate::compaction::{CompactionDuty, CompactionSettings};
 use crate::compressor::Compressor;
 use crate::decide::{CommitLimits, DecidedCommit};
@@ -19,6 +19,7 @@ use crate::graph;
 use crate::logged_state::LoggedState;
 use crate::models::seed_of;
 use crate::opening::{self, RestoredShard};
+use crate::permitted::PermittedCommands;
 use crate::retention::LogBound;
 use crate::settings::ShardSettings;
 use crate::view::ReadView;
@@ -105,9 +106,9 @@ impl Shard {
         &self.compressor
     }
 
-    /// Decides `commands` against everything appended so far, and appends and applies their
-    /// effects: all or none. `now` is the time of the commit. After an acceptance `replies` holds
-    /// the replies; earlier ones are cleared in any case.
+    /// Decides the permitted commands against everything appended so far, and appends and applies
+    /// their effects: all or none. `now` is the time of the commit. After an acceptance `replies`
+    /// holds the replies; earlier ones are cleared in any case.
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge),
@@ -117,8 +118,13 @@ impl Shard {
     /// [`ErrorKind::Io`](crate::ErrorKind::Io) when the decision needs history that can't be read.
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     #[inline]
-    pub fn commit(&self, now: Timestamp, commands: &Commands<'_, '_>, replies: &mut Replies) -> Result<DecidedCommit> {
-        self.logged.commit(now, commands, replies)
+    pub fn commit(
+        &self,
+        now: Timestamp,
+        permitted: &PermittedCommands<'_, '_, '_>,
+        replies: &mut Replies,
+    ) -> Result<DecidedCommit> {
+        self.logged.commit(now, permitted, replies)
     }
 
     /// Like [`Shard::commit`], within `limits`. Returns `None`, having done nothing, if the
@@ -130,10 +136,10 @@ impl Shard {
         &self,
         limits: CommitLimits<'_>,
         now: Timestamp,
-        commands: &Commands<'_, '_>,
+        permitted: &PermittedCommands<'_, '_, '_>,
         replies: &mut Replies,
     ) -> Result<Option<DecidedCommit>> {
-        self.logged.commit_within(limits, now, commands, replies)
+        self.logged.commit_within(limits, now, permitted, replies)
     }
 
     /// Reads the state after the last commit. Returns the answer with the record that it rests on:
@@ -290,6 +296,7 @@ mod tests {
     use quire_log::{Clock, Durability, Mark, SystemClock};
 
     use super::*;
+    use crate::commands::Commands;
     use crate::decide::WriterState;
     use crate::error::ErrorKind;
     use crate::jobs::{self, JobSpec};
@@ -307,7 +314,7 @@ mod tests {
         }));
         assert!(panicked.is_err());
         let commands = [jobs::Command::Enqueue { queue: "queue", job: JobSpec::new(b"") }];
-        let commands = Commands { jobs: &commands, ..Commands::default() };
+        let commands = PermittedCommands::by_owner(Commands { jobs: &commands, ..Commands::default() });
         let next = shard.commit(shard.log().clock().now(), &commands, &mut Replies::default());
         let next = next.map(|decided| _ = decided.verdict.expect("accepted"));
         assert_eq!(next.is_ok(), shard.read(None, |view| view.jobs.queue_stats("queue")).is_ok());
@@ -317,7 +324,7 @@ mod tests {
     /// Enqueues a job, without waiting until the commit is published.
     fn enqueue(shard: &Shard, queue: &str) -> DecidedCommit {
         let commands = [jobs::Command::Enqueue { queue, job: JobSpec::new(b"") }];
-        let commands = Commands { jobs: &commands, ..Commands::default() };
+        let commands = PermittedCommands::by_owner(Commands { jobs: &commands, ..Commands::default() });
         shard.commit(shard.log().clock().now(), &commands, &mut Replies::default()).expect("written")
     }
 

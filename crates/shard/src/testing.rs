@@ -12,6 +12,7 @@ use crate::compaction::KEYS_MAX;
 use crate::duties::Duty;
 use crate::graph_memory;
 use crate::idempotency::IdempotencySettings;
+use crate::permitted::PermittedCommands;
 use crate::settings::{RetentionSettings, ShardSettings};
 use crate::shard::Shard;
 use crate::streams::wire::BatchBuilder;
@@ -66,7 +67,9 @@ pub(crate) fn settings(compact_percent_min: u8, durability: Durability) -> Shard
 /// Commits commands that must be accepted.
 #[track_caller]
 pub(crate) fn commit(shard: &Shard, commands: &Commands<'_, '_>) {
-    let decided = shard.commit(shard.log().clock().now(), commands, &mut Replies::default()).expect("written");
+    let decided = shard
+        .commit(shard.log().clock().now(), &PermittedCommands::by_owner(*commands), &mut Replies::default())
+        .expect("written");
     decided.verdict.expect("accepted");
 }
 

@@ -43,6 +43,12 @@ impl<'v> ReadView<'v> {
         }
     }
 
+    /// The state of all models.
+    #[cfg(test)]
+    pub(crate) fn all_models(&self) -> &'v Models {
+        self.models
+    }
+
     /// The idempotency keys in memory.
     pub fn idempotency_keys(&self) -> IdempotencyMemory {
         self.models.keys.memory()

@@ -245,3 +245,32 @@ pub enum Command<'c> {
         despite: Despite,
     },
 }
+
+impl Command<'_> {
+    /// The topic that the command names by its id.
+    pub(crate) fn topic_id(&self) -> Option<TopicId> {
+        match *self {
+            Command::DeleteTopic { topic }
+            | Command::AlterTopic { topic, .. }
+            | Command::AddPartitions { topic, .. }
+            | Command::DeleteRecords { topic, .. }
+            | Command::Produce { topic, .. }
+            | Command::KeepSettings { topic, .. }
+            | Command::ProduceByKey { topic, .. }
+            | Command::CommitOffset { topic, .. }
+            | Command::ProtectUnread { topic, .. }
+            | Command::JoinGroup { topic, .. }
+            | Command::RenewMember { topic, .. }
+            | Command::LeaveGroup { topic, .. }
+            | Command::DeleteOffset { topic, .. } => match topic {
+                TopicRef::Id(id) => Some(id),
+                TopicRef::Name(_) | TopicRef::Outside(_) => None,
+            },
+            Command::CreateTopic { .. }
+            | Command::InitProducer
+            | Command::BeginGeneration { .. }
+            | Command::ReplaceMember { .. }
+            | Command::DeleteGroup { .. } => None,
+        }
+    }
+}

@@ -76,6 +76,8 @@ mod samples;
 mod state;
 
 // In the order of a write, then of a read.
+mod touches;
+
 mod decide;
 
 mod applicable;

@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{
-    At, DecideError, Effects, Entry, History, Model, ModelId, NewEntry, Stop, Timestamp, decide_in_order,
+    At, DecideError, Effects, Entry, History, Model, ModelId, NewEntry, Operation, ReadError, Resource, Stop,
+    Timestamp, Touch, TouchTarget, decide_in_order,
 };
 
 use crate::change::AccessChange;
@@ -16,6 +17,33 @@ impl Model for System {
     type Command<'c> = Command<'c>;
     type Reply = Reply;
     type Refusal = Refusal;
+
+    fn touches(
+        &self,
+        _history: &dyn History,
+        command: &Command<'_>,
+        touch: &mut dyn FnMut(Touch<'_>),
+    ) -> Result<(), ReadError> {
+        let operation = match command {
+            Command::CreateUser { .. }
+            | Command::SetRoles { .. }
+            | Command::EnableUser { .. }
+            | Command::DropUser { .. }
+            | Command::CreateKey(_)
+            | Command::EnableKey { .. }
+            | Command::DropKey { .. }
+            | Command::PutScram { .. }
+            | Command::DropScram { .. }
+            | Command::PutRole { .. }
+            | Command::DropRole { .. }
+            | Command::AddRule { .. }
+            | Command::RemoveRule { .. }
+            | Command::Enable
+            | Command::Disable => Operation::Alter,
+        };
+        touch(Touch { target: TouchTarget::Named(Resource::ACCESS), operation });
+        Ok(())
+    }
 
     fn decide(
         &self,

@@ -472,4 +472,16 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "DecidedCommit { rests_on: before, verdict: Ok(first), is_replay: true }"
         => "DecidedCommit { rests_on: { let mut early = before; if ON { early.mark.position = quire_model::Position::ZERO; } early }, verdict: Ok(first), is_replay: true }",
         by "quire-shard" "lib" "idempotency::tests::a_copy_rests_on_the_record_of_the_first_answer";
+    "commit-not-checked", "a commit of a client is decided without its permissions", "shard/src/decide.rs",
+        "match permitted.check(&self.models, history) {"
+        => "match if ON { Ok(()) } else { permitted.check(&self.models, history) } {",
+        by "quire-shard" "lib" "permitted::tests::a_refused_commit_names_its_first_part_that_is_not_permitted";
+    "each-not-checked", "the commands of an `each` are decided without the permissions of the client", "shard/src/claims.rs",
+        "self.guard.map_or(Ok(()), |guard| guard.check(self.claims.models, touch))"
+        => "self.guard.filter(|_| !ON).map_or(Ok(()), |guard| guard.check(self.claims.models, touch))",
+        by "quire-shard" "lib" "permitted::tests::each_command_of_an_each_is_permitted_by_itself";
+    "hidden-job-shown", "a client without permissions on a queue learns that a job of it exists", "shard/src/permitted/mod.rs",
+        "let is_shown = self.permits(resource, Operation::Describe);"
+        => "let is_shown = ON || self.permits(resource, Operation::Describe);",
+        by "quire-shard" "lib" "permitted::tests::a_guessed_job_of_another_queue_has_the_answer_of_a_job_that_does_not_exist";
 };

@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
-use quire_model::{At, ClaimRefusal, Effects, Place, Release, ResourceClaim};
+use quire_model::{At, ClaimRefusal, Effects, PermissionRefusal, Place, Release, ResourceClaim, Touch};
 
 use super::changed::ChangedJobs;
 use super::draft_queue::{DraftQueue, GROUP_UNKNOWN};
@@ -159,6 +159,11 @@ impl<'d> Draft<'d> {
         let is_known = stored.is_some_and(|queue| queue.groups.number(group).is_some());
         let bytes = new_job_memory((!is_known).then_some(group), rare, key);
         self.effects.claim(ResourceClaim::JobBytes(bytes))
+    }
+
+    /// Whether the client of the commit may touch this: see [`Effects::permit`].
+    pub(crate) fn permit(&self, touch: Touch<'_>) -> Result<(), Option<PermissionRefusal>> {
+        self.effects.permit(touch)
     }
 
     pub(crate) fn settings(&self, queue: QueueId) -> QueueSettings {

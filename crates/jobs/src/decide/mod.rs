@@ -22,7 +22,9 @@ mod time;
 
 use alloc::vec::Vec;
 
-use quire_model::{At, DecideError, Effects, History, Timestamp, decide_in_order};
+use quire_model::{
+    At, DecideError, Effects, History, Operation, PermissionRefusal, ResourceKind, Timestamp, decide_in_order,
+};
 
 use self::draft::Draft;
 use crate::id::QueueId;
@@ -129,6 +131,10 @@ impl Decision<'_, '_> {
                 answers.push(Err(Refusal::NestedEach));
                 continue;
             }
+            if let Err(refusal) = self.permit(command)? {
+                answers.push(Err(refusal));
+                continue;
+            }
             match self.command(command, &mut Answers::Each(&mut answers)) {
                 Ok(()) => {}
                 Err(Stop::Refused(refusal)) => answers.push(Err(refusal)),
@@ -136,6 +142,23 @@ impl Decision<'_, '_> {
             }
         }
         Ok(Reply::Each(answers))
+    }
+
+    /// Checks the permissions of a command that is refused without its commit.
+    fn permit(&self, command: &Command<'_>) -> Result<Result<(), Refusal>, Stop> {
+        let mut permitted = Ok(());
+        self.state.touched(self.history, command, &mut |touch| {
+            if permitted.is_ok() {
+                permitted = self.draft.permit(touch);
+            }
+        })?;
+        Ok(permitted.map_err(|denied| match (denied, command.job()) {
+            // The same answer as for a job that does not exist.
+            (None, Some(job)) => Refusal::UnknownJob { job },
+            (Some(refusal), _) => Refusal::NotPermitted(refusal),
+            // The queue of the job that holds the unique key of an enqueue.
+            (None, None) => Refusal::NotPermitted(PermissionRefusal::every(ResourceKind::Queue, Operation::Write)),
+        }))
     }
 
     /// The queue with this name, created when missing.

@@ -19,7 +19,7 @@ pub use chain::{JobEvent, Transition};
 pub use history::HistoryPage;
 pub use life::{LifeEvent, LifeFilter, LifeProgress, LifeReading, QueueLog};
 pub use logged::Status;
-pub(crate) use logged::{LastStep, enqueued_at, noted_at, payload_at};
+pub(crate) use logged::{LastStep, ended, enqueued_at, noted_at, payload_at};
 pub(crate) use search::Bounds;
 pub use search::{JobPage, SEARCH_LOOKED_AT_MAX};
 pub use view::JobView;

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use quire_model::ModelId;
+
 use super::{BlockKey, Message, NewBlock, NewEdge, NewJob};
 use crate::events::{Condition, NewEvent};
 use crate::jobs::{JobId, LeaseToken};
@@ -135,6 +137,19 @@ pub(crate) enum PartModel {
     Events,
     Jobs,
     Graph,
+}
+
+impl PartModel {
+    /// The model with this id.
+    pub(crate) fn of(model: ModelId) -> Self {
+        match model {
+            ModelId::STREAMS => PartModel::Streams,
+            ModelId::EVENTS => PartModel::Events,
+            ModelId::JOBS => PartModel::Jobs,
+            ModelId::GRAPH => PartModel::Graph,
+            other => unreachable!("no part of a commit belongs to model {}", other.get()),
+        }
+    }
 }
 
 impl Part<'_> {

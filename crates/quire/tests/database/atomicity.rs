@@ -76,6 +76,7 @@ fn a_commit_with_a_refused_part_leaves_nothing_wherever_the_part_stands_and_whic
                     Reason::Jobs(_) => 2,
                     Reason::Graph(_) => 3,
                     Reason::Idempotency(_) => 4,
+                    Reason::NotPermitted(_) => 5,
                 };
                 assert_eq!(of_model, model, "{refused}");
                 assert_eq!(before, everything(database), "after {refused}");

@@ -16,6 +16,7 @@ use crate::commands::{Commands, Replies};
 use crate::decide::DecidedCommit;
 use crate::events::{Append, Condition, NewEvent, QueryItem};
 use crate::jobs::{JobSpec, Order};
+use crate::permitted::PermittedCommands;
 use crate::refusal::Reason;
 use crate::shard::Shard;
 use crate::{events, jobs, testing};
@@ -40,7 +41,8 @@ fn keyed(shard: &Shard, key: &str, commands: Commands<'_, '_>) -> (DecidedCommit
     let fingerprint = commands.fingerprint();
     let commands = Commands { idempotency_key: Some(IdempotencyKey { key, fingerprint }), ..commands };
     let mut replies = Replies::default();
-    let decided = shard.commit(shard.log().clock().now(), &commands, &mut replies).expect("decided");
+    let decided =
+        shard.commit(shard.log().clock().now(), &PermittedCommands::by_owner(commands), &mut replies).expect("decided");
     (decided, replies)
 }
 

@@ -1,0 +1,198 @@
+//! The permission to commit.
+//!
+//! ```text
+//! commands ──Guard::permit────────▶ PermittedCommands ──Shard::commit──▶ under the turn: each Touch is checked
+//!          ──PermittedCommands::by_owner──▶           ──▶ no check: the owner of the directory commits
+//! ```
+//!
+//! A shard takes no other commands, so a front end cannot forget the check. Touches are checked
+//! under the turn, against the state on which the commit is decided: a job that was moved before
+//! belongs to its new queue.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use quire_model::{History, Model, Operation, PermissionRefusal, Resource, ResourceKind, Touch, TouchTarget};
+
+use crate::commands::Commands;
+use crate::denial::Denial;
+use crate::events::StoreNumber;
+use crate::models::Models;
+use crate::refusal::{CommitRefusal, NotPermitted, Reason};
+use crate::virtual_log::OUTSIDE_QUEUE;
+
+/// The permissions of one client.
+pub trait Permissions: Debug + Send + Sync {
+    /// Whether the client may perform the operation on the resource.
+    fn permits(&self, resource: Resource<'_>, operation: Operation) -> bool;
+
+    /// Whether the client may perform the operation on every resource of the kind.
+    fn permits_every(&self, kind: ResourceKind, operation: Operation) -> bool;
+
+    /// Whether the client may perform the operation on any resource of the kind.
+    fn permits_any(&self, kind: ResourceKind, operation: Operation) -> bool;
+}
+
+/// Makes [`PermittedCommands`] commands of one client.
+#[derive(Debug, Clone)]
+pub struct Guard {
+    permissions: Arc<dyn Permissions>,
+}
+
+/// Commands, and the permissions with which they are decided.
+#[derive(Debug, Clone, Copy)]
+pub struct PermittedCommands<'g, 'p, 'c> {
+    commands: Commands<'p, 'c>,
+    /// `None` for the owner.
+    guard: Option<&'g Guard>,
+}
+
+impl Guard {
+    /// Guards the commits of a client with these permissions.
+    pub fn new(permissions: Arc<dyn Permissions>) -> Self {
+        Guard { permissions }
+    }
+
+    /// Permits the commands as far as the client is permitted: the commit is refused when it lacks
+    /// any permission.
+    pub fn permit<'g, 'p, 'c>(&'g self, commands: Commands<'p, 'c>) -> PermittedCommands<'g, 'p, 'c> {
+        PermittedCommands { commands, guard: Some(self) }
+    }
+
+    /// Whether the client may perform the operation on the resource.
+    pub fn permits(&self, resource: Resource<'_>, operation: Operation) -> bool {
+        self.permissions.permits(resource, operation)
+            || match (resource.kind, operation) {
+                // As in Kafka, a client that may create topics in the cluster may create each one,
+                // and a client that may write to any topic may do so with sequence numbers.
+                (ResourceKind::Topic, Operation::Create) => {
+                    self.permissions.permits(Resource::CLUSTER, Operation::Create)
+                }
+                (ResourceKind::Cluster, Operation::IdempotentWrite) => {
+                    self.permissions.permits_any(ResourceKind::Topic, Operation::Write)
+                }
+                _ => false,
+            }
+    }
+
+    /// Whether the client may perform the operation on every resource of the kind.
+    pub fn permits_every(&self, kind: ResourceKind, operation: Operation) -> bool {
+        self.permissions.permits_every(kind, operation)
+    }
+
+    /// Checks a touch. The error is the missing permission; `None` in place of it when the client
+    /// may not know that the object exists.
+    pub(crate) fn check(&self, models: &Models, touch: Touch<'_>) -> Result<(), Option<PermissionRefusal>> {
+        let Touch { target, operation } = touch;
+        match target {
+            TouchTarget::Named(resource) if self.permits(resource, operation) => Ok(()),
+            TouchTarget::Named(resource) => Err(Some(PermissionRefusal::new(resource, operation))),
+            TouchTarget::Owner(resource) if self.permits(resource, operation) => Ok(()),
+            TouchTarget::Owner(resource) => {
+                let is_shown = self.permits(resource, Operation::Describe);
+                Err(is_shown.then(|| PermissionRefusal::new(resource, operation)))
+            }
+            TouchTarget::Outside(number) => self.check_outside(models, number, operation),
+            TouchTarget::Every(kind) if self.permits_every(kind, operation) => Ok(()),
+            TouchTarget::Every(kind) => Err(Some(PermissionRefusal::every(kind, operation))),
+        }
+    }
+
+    /// Checks an event store or a queue by its number. An unknown number has the answer of a hidden
+    /// one.
+    fn check_outside(
+        &self,
+        models: &Models,
+        number: u32,
+        operation: Operation,
+    ) -> Result<(), Option<PermissionRefusal>> {
+        let queue = (number & OUTSIDE_QUEUE != 0).then(|| models.jobs.queue_log_numbered(number & !OUTSIDE_QUEUE));
+        let (kind, name) = match &queue {
+            Some(queue) => (ResourceKind::Queue, queue.as_ref().map(|queue| queue.name())),
+            None => (ResourceKind::Store, models.events.store_name(StoreNumber::new(number))),
+        };
+        match name.map(|name| Resource::new(kind, name)) {
+            Some(resource) if self.permits(resource, operation) => Ok(()),
+            Some(resource) if self.permits(resource, Operation::Describe) => {
+                Err(Some(PermissionRefusal::new(resource, operation)))
+            }
+            _ if self.permits_every(kind, operation) => Ok(()),
+            _ => Err(Some(PermissionRefusal::every(kind, operation))),
+        }
+    }
+}
+
+impl<'g, 'p, 'c> PermittedCommands<'g, 'p, 'c> {
+    /// Permits commands of the owner of the directory: of an embedded program, and of the database
+    /// itself.
+    pub const fn by_owner(commands: Commands<'p, 'c>) -> Self {
+        PermittedCommands { commands, guard: None }
+    }
+
+    /// The commands.
+    #[inline]
+    pub(crate) fn commands(&self) -> &Commands<'p, 'c> {
+        &self.commands
+    }
+
+    /// The guard of the client; `None` for the owner.
+    #[inline]
+    pub(crate) fn guard(&self) -> Option<&'g Guard> {
+        self.guard
+    }
+
+    /// Checks each command against this state.
+    ///
+    /// # Errors
+    /// The refusal of the first command that lacks a permission.
+    #[inline]
+    pub(crate) fn check(&self, models: &Models, history: &dyn History) -> Result<(), Denial> {
+        match self.guard {
+            None => Ok(()),
+            Some(guard) => self.check_by(guard, models, history),
+        }
+    }
+
+    #[cold]
+    fn check_by(&self, guard: &Guard, models: &Models, history: &dyn History) -> Result<(), Denial> {
+        let Commands { streams, events, jobs, graph, idempotency_key: _ } = self.commands;
+        let check = |touch: Touch<'_>| guard.check(models, touch);
+        check_commands(&models.streams, history, streams, check, Reason::Streams)?;
+        check_commands(&models.events, history, events, check, Reason::Events)?;
+        check_commands(&models.jobs, history, jobs, check, Reason::Jobs)?;
+        check_commands(&models.graphs, history, graph, check, Reason::Graph)
+    }
+}
+
+fn check_commands<M: Model>(
+    model: &M,
+    history: &dyn History,
+    commands: &[M::Command<'_>],
+    check: impl Fn(Touch<'_>) -> Result<(), Option<PermissionRefusal>>,
+    reason: fn(M::Refusal) -> Reason,
+) -> Result<(), Denial> {
+    for (part, command) in commands.iter().enumerate() {
+        let mut checked = Ok(());
+        let read = model.touches(history, command, &mut |touch| {
+            if checked.is_ok() {
+                checked = check(touch);
+            }
+        });
+        read.map_err(|error| Denial::Unreadable(error.into()))?;
+        let Err(denied) = checked else { continue };
+        let reason = match (denied, M::unknown_object(command)) {
+            (None, Some(unknown)) => reason(unknown),
+            (Some(refusal), _) => Reason::NotPermitted(NotPermitted { model: M::ID, refusal }),
+            // The queue of the job that holds the unique key of an enqueue.
+            (None, None) => {
+                let refusal = PermissionRefusal::every(ResourceKind::Queue, Operation::Write);
+                Reason::NotPermitted(NotPermitted { model: M::ID, refusal })
+            }
+        };
+        return Err(Denial::Refused(Box::new(CommitRefusal { part, reason })));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
