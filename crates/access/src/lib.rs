@@ -19,6 +19,7 @@
 //! * [`budget`]: the memory of all clients, with a share for each address.
 //! * [`RecordsRead`]: records of a topic for one response.
 //! * [`DecompressionTurns`]: the number of reads that decompress much at a time.
+//! * [`FetchTurns`]: which of the waiting fetches is woken when jobs arrive.
 //! * [`raise_handle_limit`] and [`share_out`]: file handles.
 //! * [`BoxedFuture`]: a server's future.
 //!
@@ -39,6 +40,7 @@ mod stream;
 
 mod arrival;
 mod connection;
+mod fetch_turns;
 mod records;
 mod request;
 mod request_id;
@@ -53,6 +55,7 @@ pub mod budget;
 pub use address::ListenAddress;
 pub use arrival::ArrivalDeadline;
 pub use connection::{Connection, FirstRequest};
+pub use fetch_turns::{FetchTurn, FetchTurns};
 pub use future::BoxedFuture;
 pub use handles::{LOG_HANDLES, raise_handle_limit, share_out};
 pub use listener::{Admission, Listener, check_address};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quire::Database;
 use quire_access::budget::{BudgetCaller, running_caller};
-use quire_access::{BoundedRequest, DecompressionTurns};
+use quire_access::{BoundedRequest, DecompressionTurns, FetchTurns};
 use tokio::sync::{mpsc, watch};
 
 /// The components behind the services.
@@ -16,6 +16,8 @@ pub(crate) struct App {
     server: BudgetCaller,
     /// The turns of reads that decompress much.
     pub(crate) unpacking: DecompressionTurns,
+    /// The turns of waiting fetches.
+    pub(crate) fetching: FetchTurns,
     /// Whether the server is stopping: streams then end.
     closed: watch::Receiver<bool>,
     /// The channel closes when the last call has released the database.
@@ -26,10 +28,8 @@ impl App {
     /// Creates the components, and an end to wait until no call holds them.
     pub(crate) fn new(database: Database, server: BudgetCaller, closed: watch::Receiver<bool>) -> (Arc<Self>, AppEnd) {
         let (held, gone) = mpsc::channel(1);
-        (
-            Arc::new(App { database, server, unpacking: DecompressionTurns::default(), closed, _held: held }),
-            AppEnd(gone),
-        )
+        let (unpacking, fetching) = (DecompressionTurns::default(), FetchTurns::default());
+        (Arc::new(App { database, server, unpacking, fetching, closed, _held: held }), AppEnd(gone))
     }
 
     /// The client of the running call.
@@ -40,8 +40,8 @@ impl App {
     /// Returns the components with the database of a request.
     pub(crate) fn within(&self, request: &BoundedRequest) -> Arc<Self> {
         let (database, server, closed) = (request.database().clone(), self.server.clone(), self.closed.clone());
-        let unpacking = self.unpacking.clone();
-        Arc::new(App { database, server, unpacking, closed, _held: self._held.clone() })
+        let (unpacking, fetching) = (self.unpacking.clone(), self.fetching.clone());
+        Arc::new(App { database, server, unpacking, fetching, closed, _held: self._held.clone() })
     }
 
     /// Waits until the server is stopping.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::FromRef;
 use quire::Database;
 use quire_access::budget::ByteBudget;
-use quire_access::{DecompressionTurns, Traffic};
+use quire_access::{DecompressionTurns, FetchTurns, Traffic};
 use tokio::sync::{Mutex, watch};
 
 use crate::connection;
@@ -19,6 +19,8 @@ pub(crate) struct App {
     /// The counts of all front ends.
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) finished: FinishedJobs,
+    /// The turns of waiting fetches.
+    pub(crate) fetching: FetchTurns,
     pub(crate) unpacking: DecompressionTurns,
     pub(crate) memory: ResponseMemory,
     pub(crate) budget: ByteBudget,
@@ -46,12 +48,14 @@ impl App {
         closed: watch::Receiver<bool>,
     ) -> Arc<Self> {
         let memory = ResponseMemory::new(&budget);
-        let (finished, unpacking) = (FinishedJobs::default(), DecompressionTurns::default());
+        let (finished, fetching) = (FinishedJobs::default(), FetchTurns::default());
+        let unpacking = DecompressionTurns::default();
         let (compacting, backing_up, importing) = (Mutex::default(), Arc::default(), Arc::default());
         Arc::new(App {
             database,
             traffic,
             finished,
+            fetching,
             unpacking,
             memory,
             budget,

@@ -314,6 +314,8 @@ async fn fetch_waiting(
     let part = PartRequest::Fetch(fetch);
     let give_up = tokio::time::sleep(wait);
     tokio::pin!(give_up);
+    // Kept until the fetch is done, so that no other fetch is woken for the same job.
+    let mut turn = None;
     loop {
         // Leased jobs must reach the client, so none are leased without memory for a response.
         app.memory.check_for_jobs()?;
@@ -321,13 +323,11 @@ async fn fetch_waiting(
         if !jobs.is_empty() || wait.is_zero() {
             return Ok((jobs, is_replay));
         }
-        while let Some(rest) = app.database.fetch_rest(&queues)? {
-            tokio::select! {
-                arrived = app.database.publication_after(rest.seen) => arrived?,
-                () = tokio::time::sleep(rest.at_most) => {}
-                () = &mut give_up => return Ok((Vec::new(), false)),
-                () = app.closing() => return Ok((Vec::new(), false)),
-            }
+        drop(turn.take());
+        tokio::select! {
+            given = app.fetching.wait(&app.database, &queues) => turn = Some(given?),
+            () = &mut give_up => return Ok((Vec::new(), false)),
+            () = app.closing() => return Ok((Vec::new(), false)),
         }
     }
 }

@@ -23,6 +23,7 @@ use std::time::Duration;
 use prost::Message as _;
 use quire::jobs::{Command, FetchedJob, JobId, LeaseToken};
 use quire::{Commit, Outcome, Part, Ticket, Timestamp, jobs};
+use quire_access::FetchTurn;
 use tokio::sync::oneshot;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -156,16 +157,10 @@ async fn give_back(app: &App, leases: &[(JobId, LeaseToken)]) -> Result<(), Stat
     each_answered(ticket).await.map(|_| ())
 }
 
-/// Waits until a fetch may get a job.
-async fn until_fetchable(app: &App, fetch: &request::FetchOptions) -> Result<(), Status> {
+/// Waits until a fetch may get a job and has its turn.
+async fn turn_to_fetch(app: &App, fetch: &request::FetchOptions) -> Result<FetchTurn, Status> {
     let queues: Vec<&str> = fetch.queues.iter().map(String::as_str).collect();
-    while let Some(rest) = app.database.fetch_rest(&queues).map_err(failed)? {
-        tokio::select! {
-            arrived = app.database.publication_after(rest.seen) => arrived.map_err(failed)?,
-            () = tokio::time::sleep(rest.at_most) => {}
-        }
-    }
-    Ok(())
+    app.fetching.wait(&app.database, &queues).await.map_err(failed)
 }
 
 #[tonic::async_trait]
@@ -190,6 +185,8 @@ impl Jobs for JobsService {
         let fetch = Arc::new(request::FetchOptions { queues, weights, lease_us, worker, with_events });
         let give_up = tokio::time::sleep(Duration::from_micros(wait_us));
         tokio::pin!(give_up);
+        // Kept until the fetch is done, so that no other fetch is woken for the same job.
+        let mut turn = None;
         loop {
             // Leased jobs must reach the client, so none are leased without memory for a response.
             self.app.caller().check(RESPONSE_BYTES, true).map_err(overloaded)?;
@@ -197,8 +194,9 @@ impl Jobs for JobsService {
             if !answer.jobs.is_empty() || wait_us == 0 {
                 return Ok(Response::new(answer));
             }
+            drop(turn.take());
             tokio::select! {
-                worth = until_fetchable(&self.app, &fetch) => worth?,
+                given = turn_to_fetch(&self.app, &fetch) => turn = Some(given?),
                 () = &mut give_up => return Ok(Response::new(FetchJobsResponse::default())),
                 () = self.app.closing() => return Ok(Response::new(FetchJobsResponse::default())),
             }

@@ -13,6 +13,7 @@
 //! It may still be running, and may report through any call.
 
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use tokio_stream::adapters::Map;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use super::{fetched, give_back, leases_of, reply, request, submit, until_fetchable};
+use super::{fetched, give_back, leases_of, reply, request, submit, turn_to_fetch};
 use crate::app::App;
 use crate::error::{failed, invalid, stopping};
 use crate::idempotency::CallKey;
@@ -186,6 +187,8 @@ impl WorkerTasks {
 
     /// Sends jobs as far as there are credits, until it is asked to stop.
     async fn push(&self, fetch: &request::FetchOptions, mut stopped: watch::Receiver<bool>) -> Result<(), Status> {
+        // Kept until the fetch is done, so that no other fetch is woken for the same job.
+        let mut turn = None;
         loop {
             // With space for a message, at least one credit, and memory.
             let mut claim = self.caller.claim_with_reserve();
@@ -194,13 +197,21 @@ impl WorkerTasks {
                 claim.grow_patiently(JOBS_BYTES).await;
                 ready
             };
+            // A worker that must wait here passes its turn on.
+            let pass_on = async {
+                drop(turn.take());
+                pending::<()>().await
+            };
             let (place, credit) = tokio::select! {
+                biased;
                 _ = stopped.wait_for(|stop| *stop) => return Ok(()),
                 (place, credit) = ready => (place, credit.expect("the semaphore is never closed")),
+                () = pass_on => unreachable!("it waits for ever"),
             };
             let Ok(place) = place else { return Ok(()) };
             let more = self.credits.available_permits().min(FETCH_MAX - 1);
             let jobs = fetched(&self.app, fetch, u32::try_from(1 + more).expect("few")).await?;
+            drop(turn.take());
             if *stopped.borrow() {
                 return give_back(&self.app, &leases_of(&jobs)).await;
             }
@@ -208,7 +219,7 @@ impl WorkerTasks {
                 drop((place, credit, claim));
                 tokio::select! {
                     _ = stopped.wait_for(|stop| *stop) => return Ok(()),
-                    worth = until_fetchable(&self.app, fetch) => worth?,
+                    given = turn_to_fetch(&self.app, fetch) => turn = Some(given?),
                 }
                 continue;
             }

@@ -210,6 +210,32 @@ fn a_rate_holds_in_every_window_and_says_when_it_opens() {
 }
 
 #[test]
+fn a_queue_says_how_many_jobs_fetches_may_return() {
+    let mut yard = Yard::new();
+    let count = |yard: &Yard| yard.world.model.fetchable_count("q", yard.now, 9);
+    assert_eq!(count(&yard), 0);
+    for _ in 0..5 {
+        yard.enqueue("q", JobSpec::new(b"{}"));
+    }
+    let run_at = Some(yard.now.plus_micros(50));
+    yard.enqueue("q", JobSpec { run_at, ..JobSpec::new(b"{}") });
+    assert_eq!(count(&yard), 5);
+    assert_eq!(yard.world.model.fetchable_count("q", yard.now, 2), 2);
+    set(&mut yard, QueueChange::ActiveMax(Some(3)));
+    assert_eq!(count(&yard), 3);
+    assert_eq!(yard.fetch(&["q"], 2).len(), 2);
+    assert_eq!(count(&yard), 1);
+    set(&mut yard, QueueChange::ActiveMax(None));
+    assert_eq!(count(&yard), 3);
+    yard.wait(50);
+    assert_eq!(count(&yard), 4);
+    set(&mut yard, QueueChange::Rate(Some(Rate::SlidingWindow { count: 2, window_micros: 100 })));
+    assert_eq!(count(&yard), 2);
+    set(&mut yard, QueueChange::Paused(true));
+    assert_eq!(count(&yard), 0);
+}
+
+#[test]
 fn a_rate_of_a_group_holds_for_each_by_itself() {
     let mut yard = Yard::new();
     set(&mut yard, QueueChange::GroupRate(Some(Rate::TokenBucket { count: 1, per_micros: 100, burst: 1 })));
