@@ -19,7 +19,8 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::Failure;
@@ -30,7 +31,7 @@ use crate::schema::inline_schema;
 pub const JSON_DEPTH_MAX: usize = 64;
 
 /// A string of a request, borrowed from its body unless it has escapes.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Text<'r>(#[serde(borrow)] Cow<'r, str>);
 
@@ -45,6 +46,12 @@ impl Deref for Text<'_> {
 impl<'r> From<&'r str> for Text<'r> {
     fn from(text: &'r str) -> Self {
         Text(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Text<'_> {
+    fn from(text: String) -> Self {
+        Text(Cow::Owned(text))
     }
 }
 
@@ -84,15 +91,34 @@ impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for ParsedText<T> {
     }
 }
 
+impl<T: Display> Serialize for ParsedText<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
 inline_schema!(all T: ParsedText<T>, "ParsedText", {"type": "string"});
 
 /// Bytes that a request gives in base64 (RFC 4648, with padding).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base64(Vec<u8>);
 
+impl Base64 {
+    /// The bytes.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
 impl<'de> Deserialize<'de> for Base64 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         from_text(deserializer, |text| STANDARD.decode(text).map(Base64).map_err(|error| format!("base64: {error}")))
+    }
+}
+
+impl Serialize for Base64 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(&self.0))
     }
 }
 
@@ -121,6 +147,29 @@ impl TagRequest<'_> {
 impl<'de: 'r, 'r> Deserialize<'de> for TagRequest<'r> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(TagVisitor(PhantomData))
+    }
+}
+
+impl Serialize for TagRequest<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            TagRequest::Text(text) => text.serialize(serializer),
+            TagRequest::Bytes(bytes) => {
+                let mut object = serializer.serialize_map(Some(1))?;
+                object.serialize_entry("base64", &STANDARD.encode(bytes))?;
+                object.end()
+            }
+        }
+    }
+}
+
+impl TagRequest<'_> {
+    /// A tag of bytes, as a string when they are text.
+    pub fn of(bytes: impl AsRef<[u8]>) -> Self {
+        match text_or_base64(bytes) {
+            (Some(text), _) => TagRequest::Text(text),
+            (None, base64) => TagRequest::Bytes(base64.map(Base64::into_bytes).unwrap_or_default()),
+        }
     }
 }
 
@@ -160,6 +209,15 @@ impl<'de: 'r, 'r> Visitor<'de> for TagVisitor<'r> {
             base64: Base64,
         }
         Bytes::deserialize(MapAccessDeserializer::new(fields)).map(|bytes| TagRequest::Bytes(bytes.base64.0))
+    }
+}
+
+/// The two fields of a request for a value: its text, or the base64 of bytes that are not text.
+/// Either way, the database stores exactly these bytes.
+pub(crate) fn text_or_base64<'r>(bytes: impl AsRef<[u8]>) -> (Option<Text<'r>>, Option<Base64>) {
+    match str::from_utf8(bytes.as_ref()) {
+        Ok(text) => (Some(Text::from(text.to_owned())), None),
+        Err(_) => (None, Some(Base64(bytes.as_ref().to_vec()))),
     }
 }
 

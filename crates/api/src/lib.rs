@@ -36,6 +36,7 @@ mod page;
 mod schema;
 
 mod bytes;
+pub mod reply;
 pub mod request;
 
 pub mod samples;

@@ -1,10 +1,10 @@
 //! The envelope of a list: its items, and where the next page begins.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A page of a list.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PageOf{T}")]
 pub struct ListPage<T, F = NoFacts> {
     /// The items.
@@ -19,7 +19,7 @@ pub struct ListPage<T, F = NoFacts> {
 }
 
 /// A page without facts.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct NoFacts {}
 
 impl<T> ListPage<T> {

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::jobs::{BulkId, BulkProgress};
 use quire_api::ListPage;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::app::App;
 use crate::body::Body;
@@ -15,22 +13,12 @@ use crate::error::Problem;
 use crate::idempotency::RequestKey;
 use crate::params::{Params, PathNames, parse};
 use crate::response::JsonResponse;
+use quire_api::reply::BulkReply;
 use quire_api::request::{BulkRequest, PartRequest};
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct BulkReply {
-    bulk: String,
-    looked_at: u64,
-    changed: u64,
-    refused: u64,
-    done: bool,
-}
-
-impl BulkReply {
-    fn of(bulk: BulkId, progress: BulkProgress) -> Self {
-        let BulkProgress { looked_at, changed, refused, done } = progress;
-        BulkReply { bulk: bulk.to_string(), looked_at, changed, refused, done }
-    }
+fn bulk_reply(bulk: BulkId, progress: BulkProgress) -> BulkReply {
+    let BulkProgress { looked_at, changed, refused, done } = progress;
+    BulkReply { bulk: bulk.to_string(), looked_at, changed, refused, done }
 }
 
 /// `POST /v1/bulks`: starts a bulk change.
@@ -52,7 +40,7 @@ pub(crate) async fn begin(
 pub(crate) async fn bulks(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
     let all = |view: &quire::ReadView<'_>| {
-        view.jobs.bulks().map(|(bulk, progress)| BulkReply::of(bulk, progress)).collect::<Vec<_>>()
+        view.jobs.bulks().map(|(bulk, progress)| bulk_reply(bulk, progress)).collect::<Vec<_>>()
     };
     JsonResponse::of(&app.memory, &ListPage::whole(app.database.read(all)?.await?))
 }
@@ -67,5 +55,5 @@ pub(crate) async fn bulk(
     let bulk: BulkId = parse("the id of a bulk change", &bulk)?;
     let progress = app.database.read(|view| view.jobs.bulk(bulk))?.await?;
     let progress = progress.ok_or_else(|| Problem::not_found(format!("unknown bulk change {bulk}")))?;
-    JsonResponse::of(&app.memory, &BulkReply::of(bulk, progress))
+    JsonResponse::of(&app.memory, &bulk_reply(bulk, progress))
 }

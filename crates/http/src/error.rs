@@ -12,8 +12,8 @@ use axum::response::{IntoResponse, Response};
 use quire::events::SelectRefusal;
 use quire::{CommitRefusal, Reason};
 use quire_access::budget::BudgetRefusal;
+use quire_api::reply::ProblemReply;
 use quire_api::{Code, FactValue, Failure, TimeUnit};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -33,37 +33,6 @@ pub(crate) struct Problem {
     message: String,
     /// Facts for programs beyond the code.
     facts: Map<String, Value>,
-}
-
-/// The name of a code, for the description.
-pub(crate) enum CodeName {}
-
-impl JsonSchema for CodeName {
-    fn schema_name() -> Cow<'static, str> {
-        "Code".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let names: Vec<_> = Code::ALL.iter().map(|code| code.name()).collect();
-        json_schema!({"type": "string", "enum": names})
-    }
-}
-
-/// A problem in a response.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ProblemReply<'p> {
-    #[serde(rename = "type")]
-    kind: String,
-    title: &'static str,
-    status: u16,
-    detail: &'p str,
-    #[schemars(with = "CodeName")]
-    code: &'static str,
-    #[serde(flatten)]
-    facts: &'p Map<String, Value>,
-    /// Absent in a problem within a response, which has the id in its header.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_id: Option<String>,
 }
 
 impl Serialize for Problem {
@@ -90,13 +59,21 @@ impl Problem {
     fn reply(&self, request_id: Option<String>) -> ProblemReply<'_> {
         ProblemReply {
             kind: format!("/errors/{}", self.code.name()),
-            title: self.code.title(),
+            title: self.code.title().into(),
             status: self.status.as_u16(),
-            detail: &self.message,
-            code: self.code.name(),
-            facts: &self.facts,
+            detail: (&*self.message).into(),
+            code: self.code.name().into(),
+            facts: Cow::Borrowed(&self.facts),
             request_id,
         }
+    }
+
+    /// The problem of a part of a response.
+    pub(crate) fn within_response<'p>(self) -> ProblemReply<'p> {
+        let reply = self.reply(None);
+        let ProblemReply { kind, title, status, code, .. } = reply;
+        let (detail, facts) = (self.message.into(), Cow::Owned(self.facts));
+        ProblemReply { kind, title, status, detail, code, facts, request_id: None }
     }
 
     /// The message, for people.

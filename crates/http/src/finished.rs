@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use quire::jobs::JobState;
 
-use crate::queues::QueueReply;
+use quire_api::reply::QueueReply;
 
 /// The outcomes of jobs.
 const OUTCOMES: [JobState; 3] = [JobState::Completed, JobState::Cancelled, JobState::Dead];
@@ -56,12 +56,17 @@ impl FinishedJobs {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Map;
+
     use super::*;
 
     #[test]
     fn a_total_rises_with_its_queue_and_never_falls() {
         let finished = FinishedJobs::default();
-        let totals = |dead: u64| finished.count(&[QueueReply::with("q", JobState::Dead, dead)])[0][2];
+        let totals = |dead: u64| {
+            let counts = [(JobState::Dead.name().into(), dead)].into();
+            finished.count(&[QueueReply { queue: "q".to_owned(), counts, settings: Map::new() }])[0][2]
+        };
         assert_eq!([3, 1, 2, 2].map(totals), [("dead", 3), ("dead", 3), ("dead", 4), ("dead", 4)]);
         assert!(finished.count(&[]).is_empty());
         assert_eq!(totals(1), ("dead", 1), "a new queue of the name counts from the start");

@@ -18,63 +18,9 @@ use crate::error::Problem;
 use crate::idempotency::NoRequestKey;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct GroupReply {
-    group: String,
-    /// The number of partitions with a committed offset.
-    partitions: usize,
-    generation: u32,
-    /// Its members by lease.
-    members: usize,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct GroupWithOffsets {
-    group: String,
-    generation: u32,
-    /// The partitions of each member of the current generation; empty when there is none.
-    protocol: String,
-    members: Vec<MemberReply>,
-    /// The topics that keep records until this group has read them.
-    protected_in: Vec<String>,
-    offsets: Vec<OffsetReply>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct MemberReply {
-    topic: String,
-    member: u64,
-    name: String,
-    partitions: Vec<u32>,
-    /// When its lease expires.
-    until_ms: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct OffsetReply {
-    #[serde(flatten)]
-    source: GroupSourceReply,
-    partition: u32,
-    /// The committed offset.
-    offset: u64,
-    /// The first existing offset.
-    start: u64,
-    /// The offset of the next record.
-    next: u64,
-    /// How many records the group has not read, without deleted ones.
-    lag: u64,
-    metadata: String,
-    time_ms: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum GroupSourceReply {
-    Topic(String),
-    Store(String),
-    Queue(String),
-}
+use quire_api::reply::{
+    GroupEventReply, GroupReply, GroupSourceReply, GroupWithOffsets, MemberReply, OffsetReply, PositionReply,
+};
 
 /// A new offset of a group in an event store.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -98,20 +44,6 @@ pub(crate) struct GroupEventRequest {
 pub(crate) enum PartitionEnd {
     Start,
     End,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct GroupEventReply {
-    group: String,
-    queue: String,
-    offset: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct PositionReply {
-    group: String,
-    store: String,
-    offset: u64,
 }
 
 /// `GET /v1/groups`: lists the groups.
@@ -151,9 +83,9 @@ pub(crate) async fn group(
             &GroupWithOffsets {
                 generation: found.generation,
                 protocol: found.protocol,
-                members: found.members.into_iter().map(MemberReply::from).collect(),
+                members: found.members.into_iter().map(member_reply).collect(),
                 protected_in: found.protected_in,
-                offsets: found.offsets.into_iter().map(OffsetReply::from).collect(),
+                offsets: found.offsets.into_iter().map(offset_reply).collect(),
                 group,
             },
         )
@@ -232,30 +164,26 @@ pub(crate) async fn event(
     .await
 }
 
-impl From<GroupMember> for MemberReply {
-    fn from(member: GroupMember) -> Self {
-        let GroupMember { topic, member, name, partitions, until } = member;
-        MemberReply { topic, member: member.get(), name, partitions, until_ms: until.as_millis() }
-    }
+fn member_reply(member: GroupMember) -> MemberReply {
+    let GroupMember { topic, member, name, partitions, until } = member;
+    MemberReply { topic, member: member.get(), name, partitions, until_ms: until.as_millis() }
 }
 
-impl From<GroupOffset> for OffsetReply {
-    fn from(at: GroupOffset) -> Self {
-        let lag = at.lag();
-        let source = match at.source {
-            Source::Topic(topic) => GroupSourceReply::Topic(topic),
-            Source::Store(store) => GroupSourceReply::Store(store),
-            Source::Queue(queue) => GroupSourceReply::Queue(queue),
-        };
-        OffsetReply {
-            source,
-            partition: at.partition,
-            offset: at.offset.get(),
-            start: at.start.get(),
-            next: at.next.get(),
-            lag,
-            metadata: at.metadata,
-            time_ms: at.time.as_millis(),
-        }
+fn offset_reply(at: GroupOffset) -> OffsetReply {
+    let lag = at.lag();
+    let source = match at.source {
+        Source::Topic(topic) => GroupSourceReply::Topic(topic),
+        Source::Store(store) => GroupSourceReply::Store(store),
+        Source::Queue(queue) => GroupSourceReply::Queue(queue),
+    };
+    OffsetReply {
+        source,
+        partition: at.partition,
+        offset: at.offset.get(),
+        start: at.start.get(),
+        next: at.next.get(),
+        lag,
+        metadata: at.metadata,
+        time_ms: at.time.as_millis(),
     }
 }

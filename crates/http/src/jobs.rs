@@ -7,173 +7,87 @@ use quire::jobs::{Command, Cursor, Filter, JobId, JobState, JobView, States, Sta
 use quire::{Commit, Database, Part, Timestamp};
 use quire_access::BoundedRequest;
 use quire_api::{ListPage, NoFacts};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::{ShownBytes, shown};
+use crate::bytes::value;
 use crate::commit::{committed, done, submit};
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames, parse};
 use crate::response::{JsonResponse, bounded};
+use quire_api::reply::{JobReply, JobWithHistory, StepReply};
 use quire_api::request::{Ack, ChangeRequest, Fail, Heartbeat, OnJob, PartRequest, Snooze};
 
 /// How many jobs are read before writers get their turn.
 const JOBS_AT_ONCE: usize = 64;
 
-/// A job. Absent fields are left out.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct JobReply {
-    job: String,
-    queue: String,
-    kind: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    group: String,
-    state: &'static str,
-    priority: u8,
-    tags: Vec<String>,
-    #[serde(flatten)]
-    #[schemars(with = "shown::UniqueKey")]
-    unique_key: Option<ShownBytes<'static>>,
-    enqueued_at_ms: u64,
-    run_at_ms: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timeout_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retention_ms: Option<u64>,
-    attempt: u16,
-    attempts_max: u16,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    worker: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    deadline_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry_at_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    finished_at_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_error: Option<String>,
-    #[serde(flatten)]
-    #[schemars(with = "shown::Payload")]
-    payload: ShownBytes<'static>,
-    #[serde(flatten)]
-    #[schemars(with = "shown::Progress")]
-    progress: Option<ShownBytes<'static>>,
-    #[serde(flatten)]
-    #[schemars(with = "shown::Checkpoint")]
-    checkpoint: Option<ShownBytes<'static>>,
-    #[serde(flatten)]
-    #[schemars(with = "shown::ResultBytes")]
-    result: Option<ShownBytes<'static>>,
-}
-
-/// A job with its history.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct JobWithHistory {
-    #[serde(flatten)]
-    job: JobReply,
-    /// Its last steps, oldest first.
-    history: Vec<StepReply>,
-    /// Whether there are older steps.
-    more: bool,
-}
-
-/// A step of a job's life.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct StepReply {
-    position: u64,
-    time_ms: u64,
-    what: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    attempt: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    worker: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    until_ms: Option<u64>,
-}
-
-impl From<JobView> for JobReply {
-    fn from(job: JobView) -> Self {
-        let state = job.state().name();
-        let mut reply = JobReply {
-            job: job.id.to_string(),
-            queue: job.queue,
-            kind: job.kind,
-            group: job.group,
-            state,
-            priority: job.priority.get(),
-            tags: job.tags,
-            unique_key: job.unique_key.map(|key| ShownBytes::value("unique_key", key)),
-            enqueued_at_ms: job.enqueued_at.as_millis(),
-            run_at_ms: job.run_at.as_millis(),
-            expires_at_ms: job.expires_at.map(Timestamp::as_millis),
-            timeout_ms: job.timeout_micros.map(|micros| micros / 1_000),
-            retention_ms: job.retention_micros.map(|micros| micros / 1_000),
-            attempt: job.attempt,
-            attempts_max: job.attempts_max,
-            worker: None,
-            deadline_ms: None,
-            retry_at_ms: None,
-            finished_at_ms: None,
-            reason: None,
-            last_error: job.last_error,
-            payload: ShownBytes::value("payload", job.payload),
-            progress: job.progress.map(|progress| ShownBytes::value("progress", progress)),
-            checkpoint: job.checkpoint.map(|checkpoint| ShownBytes::value("checkpoint", checkpoint)),
-            result: None,
-        };
-        match job.status {
-            Status::Pending => {}
-            Status::Scheduled { run_at } => reply.run_at_ms = run_at.as_millis(),
-            // Only the worker knows the token.
-            Status::Active { deadline, worker, .. } => {
-                (reply.deadline_ms, reply.worker) = (Some(deadline.as_millis()), Some(worker));
-            }
-            Status::Retrying { due } => reply.retry_at_ms = Some(due.as_millis()),
-            Status::Held { reason } => reply.reason = Some(reason).filter(|reason| !reason.is_empty()),
-            Status::Completed { at, result } => {
-                (reply.finished_at_ms, reply.result) =
-                    (Some(at.as_millis()), Some(ShownBytes::value("result", result)));
-            }
-            Status::Cancelled { at, reason } => {
-                reply.finished_at_ms = Some(at.as_millis());
-                reply.reason = Some(reason).filter(|reason| !reason.is_empty());
-            }
-            Status::Dead { at, cause } => {
-                (reply.finished_at_ms, reply.reason) = (Some(at.as_millis()), Some(cause.name().to_owned()));
-            }
+fn job_reply(job: JobView) -> JobReply {
+    let state = job.state().name().into();
+    let mut reply = JobReply {
+        job: job.id.to_string(),
+        queue: job.queue,
+        kind: job.kind,
+        group: job.group,
+        state,
+        priority: job.priority.get(),
+        tags: job.tags,
+        unique_key: job.unique_key.map(value),
+        enqueued_at_ms: job.enqueued_at.as_millis(),
+        run_at_ms: job.run_at.as_millis(),
+        expires_at_ms: job.expires_at.map(Timestamp::as_millis),
+        timeout_ms: job.timeout_micros.map(|micros| micros / 1_000),
+        retention_ms: job.retention_micros.map(|micros| micros / 1_000),
+        attempt: job.attempt,
+        attempts_max: job.attempts_max,
+        worker: None,
+        deadline_ms: None,
+        retry_at_ms: None,
+        finished_at_ms: None,
+        reason: None,
+        last_error: job.last_error,
+        payload: value(job.payload),
+        progress: job.progress.map(value),
+        checkpoint: job.checkpoint.map(value),
+        result: None,
+    };
+    match job.status {
+        Status::Pending => {}
+        Status::Scheduled { run_at } => reply.run_at_ms = run_at.as_millis(),
+        // Only the worker knows the token.
+        Status::Active { deadline, worker, .. } => {
+            (reply.deadline_ms, reply.worker) = (Some(deadline.as_millis()), Some(worker));
         }
-        reply
+        Status::Retrying { due } => reply.retry_at_ms = Some(due.as_millis()),
+        Status::Held { reason } => reply.reason = Some(reason).filter(|reason| !reason.is_empty()),
+        Status::Completed { at, result } => {
+            (reply.finished_at_ms, reply.result) = (Some(at.as_millis()), Some(value(result)));
+        }
+        Status::Cancelled { at, reason } => {
+            reply.finished_at_ms = Some(at.as_millis());
+            reply.reason = Some(reason).filter(|reason| !reason.is_empty());
+        }
+        Status::Dead { at, cause } => {
+            (reply.finished_at_ms, reply.reason) = (Some(at.as_millis()), Some(cause.name().to_owned()));
+        }
     }
+    reply
 }
 
-impl From<Transition> for StepReply {
-    fn from(step: Transition) -> Self {
-        let note = |name: &str| (step.event.note_name() == name && !step.note.is_empty()).then(|| step.note.clone());
-        StepReply {
-            position: step.place.position.get(),
-            time_ms: step.time.as_millis(),
-            what: step.event.name().replace(' ', "_"),
-            state: step.state.map(JobState::name),
-            attempt: Some(step.attempt).filter(|attempt| *attempt > 0),
-            worker: note("worker"),
-            error: note("error"),
-            reason: note("reason"),
-            until_ms: step.until.map(Timestamp::as_millis),
-        }
+fn step_reply(step: Transition) -> StepReply {
+    let note = |name: &str| (step.event.note_name() == name && !step.note.is_empty()).then(|| step.note.clone());
+    StepReply {
+        position: step.place.position.get(),
+        time_ms: step.time.as_millis(),
+        what: step.event.name().replace(' ', "_"),
+        state: step.state.map(|state| state.name().into()),
+        attempt: Some(step.attempt).filter(|attempt| *attempt > 0),
+        worker: note("worker"),
+        error: note("error"),
+        reason: note("reason"),
+        until_ms: step.until.map(Timestamp::as_millis),
     }
 }
 
@@ -213,7 +127,7 @@ fn views(database: &Database, ids: &[JobId], claim: &mut Claim) -> Result<Vec<Jo
             Ok((jobs, looked_at))
         })?;
         let (jobs, looked_at) = looked.wait()??;
-        replies.extend(jobs.into_iter().map(JobReply::from));
+        replies.extend(jobs.into_iter().map(job_reply));
         left = &left[looked_at..];
     }
     Ok(replies)
@@ -235,8 +149,8 @@ pub(crate) async fn job(
         })?;
         let found = found.wait()??;
         let (job, page) = found.ok_or_else(|| Problem::not_found(format!("unknown job {id}")))?;
-        let history = page.steps.into_iter().rev().map(StepReply::from).collect();
-        JsonResponse::of(&app.memory, &JobWithHistory { job: job.into(), history, more: page.older.is_some() })
+        let history = page.steps.into_iter().rev().map(step_reply).collect();
+        JsonResponse::of(&app.memory, &JobWithHistory { job: job_reply(job), history, more: page.older.is_some() })
     })
     .await
 }

@@ -11,19 +11,18 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use quire::LifeEvents;
-use quire::jobs::{Cause, Cursor, JobEvent, JobState, LifeEvent, LifeFilter};
+use quire::jobs::{Cause, Cursor, JobEvent, LifeEvent, LifeFilter};
 use quire_access::BoundedRequest;
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::json;
 
 use crate::app::App;
-use crate::bytes::{ShownBytes, shown};
+use crate::bytes::value;
 use crate::error::Problem;
 use crate::params::{Params, parse};
 use crate::presentation::Presentation;
 use crate::response::{aside, text_of};
 use crate::sse::{self, Outlet, SseMessage};
+use quire_api::reply::JobEventReply;
 
 /// How many events are read at a time.
 const BATCH_EVENTS_MAX: usize = 256;
@@ -31,60 +30,29 @@ const BATCH_EVENTS_MAX: usize = 256;
 /// A batch ends with the event that reaches this size in bytes.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// An event. Absent fields are left out.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct JobEventReply {
-    after: String,
-    number: u64,
-    queue: String,
-    event: String,
-    time_ms: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    job: Option<String>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    kind: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    attempt: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    until_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    worker: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    #[serde(flatten)]
-    #[schemars(with = "shown::NotedBytes")]
-    data: Option<ShownBytes<'static>>,
-}
-
-impl From<LifeEvent> for JobEventReply {
-    fn from(event: LifeEvent) -> Self {
-        let LifeEvent { after, number, queue, job, kind, step, data } = event;
-        let note = |name: &str| (step.event.note_name() == name && !step.note.is_empty()).then(|| step.note.clone());
-        let named = match step.event {
-            JobEvent::Step(Cause::Completed) => Some("result"),
-            JobEvent::Progress => Some("progress"),
-            _ => (!data.is_empty()).then_some("payload"),
-        };
-        JobEventReply {
-            after: after.to_string(),
-            number: number.get(),
-            queue: queue.to_string(),
-            event: word(step.event),
-            time_ms: step.time.as_millis(),
-            job: job.map(|job| job.to_string()),
-            kind,
-            state: step.state.map(JobState::name),
-            attempt: Some(step.attempt).filter(|attempt| *attempt > 0),
-            until_ms: step.until.map(quire::Timestamp::as_millis),
-            worker: note("worker"),
-            error: note("error"),
-            reason: note("reason"),
-            data: named.map(|name| ShownBytes::value(name, data).on_a_line()),
-        }
+fn event_reply(event: LifeEvent) -> JobEventReply {
+    let LifeEvent { after, number, queue, job, kind, step, data } = event;
+    let note = |name: &str| (step.event.note_name() == name && !step.note.is_empty()).then(|| step.note.clone());
+    let named = match step.event {
+        JobEvent::Step(Cause::Completed) => Some("result"),
+        JobEvent::Progress => Some("progress"),
+        _ => (!data.is_empty()).then_some("payload"),
+    };
+    JobEventReply {
+        after: after.to_string(),
+        number: number.get(),
+        queue: queue.to_string(),
+        event: word(step.event),
+        time_ms: step.time.as_millis(),
+        job: job.map(|job| job.to_string()),
+        kind,
+        state: step.state.map(|state| state.name().into()),
+        attempt: Some(step.attempt).filter(|attempt| *attempt > 0),
+        until_ms: step.until.map(quire::Timestamp::as_millis),
+        worker: note("worker"),
+        error: note("error"),
+        reason: note("reason"),
+        data: named.map(|name| value(data).named(name).on_a_line()),
     }
 }
 
@@ -166,7 +134,7 @@ async fn follow(mut events: LifeEvents, outlet: &Outlet) -> Result<(), Problem> 
             let mut messages = Vec::new();
             let look = events.visit_next(BATCH_EVENTS_MAX, BATCH_BYTES, |event| {
                 let (id, name) = (Some(event.after.to_string()), word(event.step.event));
-                messages.push(SseMessage { id, name, data: text_of(&JobEventReply::from(event)) });
+                messages.push(SseMessage { id, name, data: text_of(&event_reply(event)) });
             });
             look.map(|progress| (events, messages, progress)).map_err(Problem::from)
         };

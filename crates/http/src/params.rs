@@ -12,7 +12,7 @@ use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
 use crate::error::Problem;
-use crate::presentation::{PARAMETER, ValueForm};
+use crate::presentation::{PARAMETER, is_form_chosen};
 
 /// The default number of items of a read.
 pub(crate) const LIMIT_DEFAULT: usize = 100;
@@ -102,7 +102,7 @@ impl<S: Sync> FromRequestParts<S> for Params {
         match Query::<Vec<(String, String)>>::try_from_uri(&parts.uri) {
             Ok(Query(mut pairs)) => {
                 // It holds for the whole response.
-                if ValueForm::is_chosen(&parts.uri) {
+                if is_form_chosen(&parts.uri) {
                     pairs.retain(|(name, _)| name != PARAMETER);
                 }
                 Ok(Params(pairs))

@@ -10,6 +10,8 @@ use axum::extract::Query;
 use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 use axum::http::{HeaderMap, HeaderValue, Uri};
 
+use quire_api::reply::ValueForm;
+
 use crate::error::Problem;
 
 /// The name of the parameter for the form of values.
@@ -22,19 +24,6 @@ pub(crate) struct Presentation {
     pub(crate) encoding: Option<ContentEncoding>,
     /// Whether the work is on a thread that serves no connection, so it may take long.
     pub(crate) is_aside: bool,
-}
-
-/// How values are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ValueForm {
-    /// Under a key that says the form.
-    Tagged,
-    /// JSON, and any other text as a string.
-    Json,
-    /// A string of the text.
-    Text,
-    /// A string of the bytes in base64.
-    Base64,
 }
 
 /// An encoding that the client accepts, or of its body.
@@ -54,7 +43,7 @@ impl Presentation {
     /// # Errors
     /// When it asks for an unknown form of values, or for several.
     pub(crate) fn of(uri: &Uri, headers: &HeaderMap) -> Result<Self, Problem> {
-        Ok(Presentation { values: ValueForm::of(uri)?, encoding: ContentEncoding::of(headers), is_aside: false })
+        Ok(Presentation { values: form_of(uri)?, encoding: ContentEncoding::of(headers), is_aside: false })
     }
 
     /// The presentation of the request that this task or thread answers.
@@ -74,31 +63,30 @@ impl Presentation {
     }
 }
 
-impl ValueForm {
-    /// Whether the response to this request has values that a client may choose the form of. An
-    /// export has the form that an import reads.
-    pub(crate) fn is_chosen(uri: &Uri) -> bool {
-        let graph = uri.path().strip_prefix("/v1/graphs/").and_then(|path| path.strip_suffix("/export"));
-        graph.is_none_or(|graph| graph.contains('/'))
-    }
+/// Whether the response to this request has values that a client may choose the form of. An
+/// export has the form that an import reads.
+pub(crate) fn is_form_chosen(uri: &Uri) -> bool {
+    let graph = uri.path().strip_prefix("/v1/graphs/").and_then(|path| path.strip_suffix("/export"));
+    graph.is_none_or(|graph| graph.contains('/'))
+}
 
-    fn of(uri: &Uri) -> Result<Self, Problem> {
-        // Most requests have no parameter.
-        let may_choose = |query: &str| query.contains(PARAMETER) || query.contains('%');
-        if !uri.query().is_some_and(may_choose) || !ValueForm::is_chosen(uri) {
-            return Ok(ValueForm::Tagged);
-        }
-        let parameters = Query::<Vec<(String, String)>>::try_from_uri(uri);
-        let Query(parameters) = parameters.map_err(|error| Problem::invalid(error.body_text()))?;
-        let mut given = parameters.iter().filter(|(name, _)| name == PARAMETER).map(|(_, form)| &**form);
-        match (given.next(), given.next()) {
-            (None, _) => Ok(ValueForm::Tagged),
-            (Some("json"), None) => Ok(ValueForm::Json),
-            (Some("text"), None) => Ok(ValueForm::Text),
-            (Some("base64"), None) => Ok(ValueForm::Base64),
-            (Some(form), None) => Err(Problem::invalid(format!("as must be one of json, text, base64, got {form:?}"))),
-            (Some(_), Some(_)) => Err(Problem::invalid("as occurs several times: give it once")),
-        }
+/// The form of values that a request asks for.
+fn form_of(uri: &Uri) -> Result<ValueForm, Problem> {
+    // Most requests have no parameter.
+    let may_choose = |query: &str| query.contains(PARAMETER) || query.contains('%');
+    if !uri.query().is_some_and(may_choose) || !is_form_chosen(uri) {
+        return Ok(ValueForm::Tagged);
+    }
+    let parameters = Query::<Vec<(String, String)>>::try_from_uri(uri);
+    let Query(parameters) = parameters.map_err(|error| Problem::invalid(error.body_text()))?;
+    let mut given = parameters.iter().filter(|(name, _)| name == PARAMETER).map(|(_, form)| &**form);
+    match (given.next(), given.next()) {
+        (None, _) => Ok(ValueForm::Tagged),
+        (Some("json"), None) => Ok(ValueForm::Json),
+        (Some("text"), None) => Ok(ValueForm::Text),
+        (Some("base64"), None) => Ok(ValueForm::Base64),
+        (Some(form), None) => Err(Problem::invalid(format!("as must be one of json, text, base64, got {form:?}"))),
+        (Some(_), Some(_)) => Err(Problem::invalid("as occurs several times: give it once")),
     }
 }
 
@@ -151,7 +139,7 @@ mod tests {
 
     #[test]
     fn every_spelling_of_the_parameter_counts_on_every_route_except_the_export_of_a_graph() {
-        let form = |target: &str| ValueForm::of(&target.parse().expect("a target")).ok();
+        let form = |target: &str| form_of(&target.parse().expect("a target")).ok();
         for (target, expect) in [
             ("/v1/events/s?as=text", Some(ValueForm::Text)),
             ("/v1/events/s?%61s=text", Some(ValueForm::Text)),

@@ -3,7 +3,6 @@
 //! A long poll takes no lease while it waits. It fetches again when jobs may have become pending.
 //! It ends at its timeout, or when the server stops, without jobs.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +12,12 @@ use quire::{Commit, Database, Part, ReadView, Reply, jobs};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::body::Body;
-use crate::commit::reply::{FetchedReply, fetched};
+use crate::commit::reply::fetched;
 use crate::commit::{commit_part, committed, done, submit};
 use crate::error::Problem;
 use crate::given::GivenField;
@@ -26,35 +25,14 @@ use crate::idempotency::RequestKey;
 use crate::jobs::found;
 use crate::params::{Params, PathNames, within};
 use crate::response::{JsonResponse, bounded};
+use quire_api::reply::{FetchReply, QueueReply};
 use quire_api::request::Text;
-use quire_api::request::{Fetch, PartRequest, SettingRequest, SettingsChange, count_default, lease_ms_default};
+use quire_api::request::{
+    Fetch, FetchRequest, PartRequest, SettingRequest, SettingsChange, count_default, lease_ms_default,
+};
 
 /// Maximum wait of a fetch, in milliseconds.
 const WAIT_MS_MAX: u64 = 60_000;
-
-/// The number of jobs in each state of a queue, and its settings that are not defaults.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct QueueReply {
-    pub(crate) queue: String,
-    #[serde(flatten)]
-    counts: BTreeMap<&'static str, u64>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    settings: Map<String, Value>,
-}
-
-/// The parameters of a fetch from the queue in the path.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct FetchRequest<'r> {
-    #[serde(default = "count_default")]
-    count: u32,
-    #[serde(default = "lease_ms_default")]
-    lease_ms: u64,
-    #[serde(borrow)]
-    worker: Option<Text<'r>>,
-    #[serde(default)]
-    wait_ms: u64,
-}
 
 /// The parameters of a fetch from several queues.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -74,28 +52,9 @@ pub(crate) struct FetchAllRequest<'r> {
     wait_ms: u64,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct FetchReply<'a> {
-    jobs: Vec<FetchedReply<'a>>,
-}
-
-impl QueueReply {
-    /// A queue with jobs in one state.
-    #[cfg(test)]
-    pub(crate) fn with(queue: &str, state: JobState, count: u64) -> Self {
-        let counts = BTreeMap::from([(state.name(), count)]);
-        QueueReply { queue: queue.to_owned(), counts, settings: Map::new() }
-    }
-
-    fn of(queue: &str, stats: QueueStats, settings: QueueSettings) -> Self {
-        let counts = JobState::ALL.map(|state| (state.name(), stats.of(state)));
-        QueueReply { queue: queue.to_owned(), counts: counts.into(), settings: shown(settings) }
-    }
-
-    /// The count of a state.
-    pub(crate) fn count(&self, state: JobState) -> u64 {
-        self.counts.get(state.name()).copied().unwrap_or(0)
-    }
+fn queue_reply(queue: &str, stats: QueueStats, settings: QueueSettings) -> QueueReply {
+    let counts = JobState::ALL.map(|state| (state.name().into(), stats.of(state)));
+    QueueReply { queue: queue.to_owned(), counts: counts.into(), settings: shown(settings) }
 }
 
 /// The settings that differ from the default.
@@ -125,11 +84,11 @@ fn shown(settings: QueueSettings) -> Map<String, Value> {
 
 /// The first `count_max` queues by name.
 pub(crate) fn first(database: &Database, count_max: usize) -> Result<Vec<QueueReply>, Problem> {
-    Ok(database.visit_queues(count_max, QueueReply::of)?)
+    Ok(database.visit_queues(count_max, queue_reply)?)
 }
 
 pub(crate) fn of_view(view: &ReadView<'_>, name: &str, stats: QueueStats) -> QueueReply {
-    QueueReply::of(name, stats, view.jobs.queue_settings(name).unwrap_or_default())
+    queue_reply(name, stats, view.jobs.queue_settings(name).unwrap_or_default())
 }
 
 /// The age of the oldest pending job of each of the first `count_max` queues that has one, by name.

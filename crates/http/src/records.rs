@@ -14,55 +14,14 @@ use quire_access::{
     BoundedRequest, Decompression, LargeRecord, RECORDS_BYTES_DEFAULT, RECORDS_BYTES_MAX, RecordsError, RecordsRead,
 };
 use quire_api::ListPage;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::app::App;
-use crate::bytes::{ShownBytes, shown};
+use crate::bytes::{key, optional};
 use crate::error::Problem;
 use crate::params::{Params, PathNames, within};
 use crate::response::{JsonResponse, aside};
 use crate::topics::unknown_topic;
-
-/// The facts of a page of records.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RecordsPosition {
-    /// The records that are too large for a response.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    skipped: Vec<SkippedRecord>,
-    /// Where a reader continues, also at the end of the partition.
-    next_offset: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct SkippedRecord {
-    offset: u64,
-    reason: &'static str,
-    bytes: usize,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RecordReply {
-    offset: u64,
-    timestamp_ms: i64,
-    #[serde(flatten)]
-    #[schemars(with = "shown::Key")]
-    key: ShownBytes<'static>,
-    #[serde(flatten)]
-    #[schemars(with = "shown::ValueBytes")]
-    value: ShownBytes<'static>,
-    headers: Vec<HeaderReply>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct HeaderReply {
-    #[serde(flatten)]
-    #[schemars(with = "shown::Key")]
-    key: ShownBytes<'static>,
-    #[serde(flatten)]
-    #[schemars(with = "shown::ValueBytes")]
-    value: ShownBytes<'static>,
-}
+use quire_api::reply::{HeaderReply, RecordReply, RecordsPosition, SkippedRecord};
 
 /// `GET /v1/topics/{topic}/partitions/{partition}/records`: records from an offset on.
 pub(crate) async fn records(
@@ -124,7 +83,8 @@ fn answer(
     let mut visit = |offset, record: &BatchRecord<'_>| records.push(shown(offset, record));
     let end = read.read(database, decompression, claim.bytes_mut(), &mut visit);
     let Some(end) = end.map_err(|error| problem(error, &read.topic))? else { return Ok(None) };
-    let skipped = |LargeRecord { offset, bytes }| SkippedRecord { offset: offset.get(), reason: "too_large", bytes };
+    let skipped =
+        |LargeRecord { offset, bytes }| SkippedRecord { offset: offset.get(), reason: "too_large".into(), bytes };
     let skipped = end.skipped.into_iter().map(skipped).collect();
     let next_offset = end.next_offset.get();
     // Where the end is damaged, the next read reports it.
@@ -155,14 +115,14 @@ fn problem(error: RecordsError, topic: &str) -> Problem {
 
 fn shown(offset: u64, record: &BatchRecord<'_>) -> RecordReply {
     let header = |header: Header<'_>| HeaderReply {
-        key: ShownBytes::key("key", Some(header.key.to_vec())),
-        value: ShownBytes::key("value", header.value.map(<[u8]>::to_vec)),
+        key: key(Some(header.key.to_vec())),
+        value: key(header.value.map(<[u8]>::to_vec)),
     };
     RecordReply {
         offset,
         timestamp_ms: record.timestamp_ms,
-        key: ShownBytes::key("key", record.key.map(<[u8]>::to_vec)),
-        value: ShownBytes::optional("value", record.value.map(<[u8]>::to_vec)),
+        key: key(record.key.map(<[u8]>::to_vec)),
+        value: optional(record.value.map(<[u8]>::to_vec)),
         headers: record.headers.iter().map(header).collect(),
     }
 }

@@ -13,9 +13,9 @@ use crate::error::Problem;
 use crate::graph::GraphReply;
 use crate::groups::GroupStats;
 use crate::params::Params;
-use crate::queues::QueueReply;
 use crate::response::{JsonResponse, bounded};
 use crate::{events, graph, groups, queues, topics};
+use quire_api::reply::QueueReply;
 
 /// The contents, and counts since the database was opened.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -9,8 +9,6 @@ use quire::streams::{Partition, PartitionOffsets, TopicSettings};
 use quire::{Database, PartitionStatistics, TopicStatistics};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::app::App;
 use crate::body::Body;
@@ -20,85 +18,26 @@ use crate::given::GivenField;
 use crate::idempotency::RequestKey;
 use crate::params::{Params, PathNames, within};
 use crate::response::{JsonResponse, bounded};
+use quire_api::reply::{
+    PartitionReply, SettingsReply, TopicGroupReply, TopicOffsetReply, TopicReply, TopicWithPartitions,
+};
 use quire_api::request::PartRequest;
 
 /// Maximum wait for new records, in milliseconds.
 const WAIT_MS_MAX: u64 = 60_000;
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct TopicReply {
-    topic: String,
-    partitions: u32,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct PartitionReply {
-    partition: u32,
-    /// The offset of the first existing record.
-    start: u64,
-    /// The offset of the next record. If `unreadable` is set, the offset after the last readable
-    /// record.
-    next: u64,
-    /// Why the end of the partition can't be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unreadable: Option<String>,
-    /// The bytes of its batches, too high by at most 1/32.
-    bytes: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct TopicWithPartitions {
-    topic: String,
-    settings: SettingsReply,
-    /// The groups whose unread records are kept.
-    protected_for: Vec<String>,
-    partitions: Vec<PartitionReply>,
-    /// The number of records ever written.
-    written: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct SettingsReply {
-    retention_ms: Option<u64>,
-    retention_bytes: Option<u64>,
-    batch_bytes_max: u32,
-    compression: String,
-    cleanup: String,
-    delete_retention_ms: u64,
-    timestamp_after_max_ms: u64,
-    timestamp_before_max_ms: u64,
-}
-
-impl SettingsReply {
-    /// The settings, in a database whose batches have at most `batch_bytes_max` bytes.
-    fn of(settings: TopicSettings, batch_bytes_most: u32) -> Self {
-        SettingsReply {
-            retention_ms: settings.retention_ms,
-            retention_bytes: settings.retention_bytes,
-            batch_bytes_max: settings.batch_bytes_max.min(batch_bytes_most),
-            compression: settings.compression.to_string(),
-            cleanup: settings.cleanup.to_string(),
-            delete_retention_ms: settings.delete_retention_ms,
-            timestamp_after_max_ms: settings.timestamp_after_max_ms,
-            timestamp_before_max_ms: settings.timestamp_before_max_ms,
-        }
+/// The settings, in a database whose batches have at most `batch_bytes_max` bytes.
+fn settings_reply(settings: TopicSettings, batch_bytes_most: u32) -> SettingsReply {
+    SettingsReply {
+        retention_ms: settings.retention_ms,
+        retention_bytes: settings.retention_bytes,
+        batch_bytes_max: settings.batch_bytes_max.min(batch_bytes_most),
+        compression: settings.compression.to_string(),
+        cleanup: settings.cleanup.to_string(),
+        delete_retention_ms: settings.delete_retention_ms,
+        timestamp_after_max_ms: settings.timestamp_after_max_ms,
+        timestamp_before_max_ms: settings.timestamp_before_max_ms,
     }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct TopicOffsetReply {
-    partition: u32,
-    offset: u64,
-    metadata: String,
-    time_ms: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct TopicGroupReply {
-    topic: String,
-    group: String,
-    /// One offset for each partition with a committed offset of the group.
-    offsets: Vec<TopicOffsetReply>,
 }
 
 /// `GET /v1/topics`: lists the topics.
@@ -194,7 +133,7 @@ fn describe(database: &Database, topic: String) -> Result<TopicWithPartitions, P
         })
         .collect();
     let written = partitions.iter().map(|partition| partition.next).sum();
-    let settings = SettingsReply::of(settings, database.batch_bytes_max());
+    let settings = settings_reply(settings, database.batch_bytes_max());
     Ok(TopicWithPartitions { topic, settings, protected_for, partitions, written })
 }
 

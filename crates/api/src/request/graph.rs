@@ -3,14 +3,14 @@
 use quire::Position;
 use quire::graph::{self, BlockId, BlockRef, Command, Version};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::Failure;
-use crate::bytes::{Base64, ParsedText, Text, given};
+use crate::bytes::{Base64, ParsedText, Text, given, text_or_base64};
 
 /// Names a block.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, deny_unknown_fields, expecting = "a block must be its name, or {\"id\": its 32 hexadecimal digits}")]
 pub enum BlockRequest<'r> {
     /// By its name.
@@ -23,8 +23,126 @@ pub enum BlockRequest<'r> {
     },
 }
 
+impl<'r> From<&'r str> for BlockRequest<'r> {
+    fn from(name: &'r str) -> Self {
+        BlockRequest::Name(name.into())
+    }
+}
+
+impl From<String> for BlockRequest<'_> {
+    fn from(name: String) -> Self {
+        BlockRequest::Name(name.into())
+    }
+}
+
+impl From<BlockId> for BlockRequest<'_> {
+    fn from(id: BlockId) -> Self {
+        BlockRequest::Id { id: ParsedText(id) }
+    }
+}
+
+impl<'r> PutBlockPart<'r> {
+    /// A block of a kind, without content.
+    pub fn new(graph: impl Into<Text<'r>>, block: impl Into<BlockRequest<'r>>, kind: impl Into<Text<'r>>) -> Self {
+        PutBlockPart {
+            graph: graph.into(),
+            block: block.into(),
+            kind: kind.into(),
+            source: None,
+            tags: Vec::new(),
+            metadata: None,
+            metadata_text: None,
+            metadata_base64: None,
+            content: None,
+            content_text: None,
+            content_base64: None,
+            expect_version: None,
+        }
+    }
+
+    /// Sets the content: text, JSON or any other bytes.
+    #[must_use]
+    pub fn content(mut self, content: impl AsRef<[u8]>) -> Self {
+        (self.content_text, self.content_base64) = text_or_base64(content);
+        self
+    }
+
+    /// Sets the metadata, which must be JSON.
+    #[must_use]
+    pub fn metadata(mut self, metadata: impl AsRef<[u8]>) -> Self {
+        (self.metadata_text, self.metadata_base64) = text_or_base64(metadata);
+        self
+    }
+
+    /// Adds a tag.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<Text<'r>>) -> Self {
+        self.tags.push(tag.into());
+        self
+    }
+
+    setters! {
+        /// Sets the source.
+        source: impl Into<Text<'r>>;
+        /// Refuses the commit unless the block has this version; 0 means that it does not exist.
+        expect_version: u64;
+    }
+}
+
+impl<'r> DeleteBlockPart<'r> {
+    /// Deletes this block.
+    pub fn new(graph: impl Into<Text<'r>>, block: impl Into<BlockRequest<'r>>) -> Self {
+        DeleteBlockPart { graph: graph.into(), block: block.into() }
+    }
+}
+
+impl<'r> PutEdgePart<'r> {
+    /// An edge between two blocks, without properties.
+    pub fn new(
+        graph: impl Into<Text<'r>>,
+        source: impl Into<BlockRequest<'r>>,
+        edge_type: impl Into<Text<'r>>,
+        target: impl Into<BlockRequest<'r>>,
+    ) -> Self {
+        PutEdgePart {
+            graph: graph.into(),
+            source: source.into(),
+            edge_type: edge_type.into(),
+            target: target.into(),
+            properties: None,
+            properties_text: None,
+            properties_base64: None,
+            allow_missing: false,
+        }
+    }
+
+    /// Sets the properties, which must be JSON.
+    #[must_use]
+    pub fn properties(mut self, properties: impl AsRef<[u8]>) -> Self {
+        (self.properties_text, self.properties_base64) = text_or_base64(properties);
+        self
+    }
+}
+
+impl<'r> DeleteEdgePart<'r> {
+    /// Deletes this edge.
+    pub fn new(
+        graph: impl Into<Text<'r>>,
+        source: impl Into<BlockRequest<'r>>,
+        edge_type: impl Into<Text<'r>>,
+        target: impl Into<BlockRequest<'r>>,
+    ) -> Self {
+        DeleteEdgePart {
+            graph: graph.into(),
+            source: source.into(),
+            edge_type: edge_type.into(),
+            target: target.into(),
+        }
+    }
+}
+
 /// Puts a block.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutBlockPart<'r> {
     #[serde(borrow)]
@@ -34,24 +152,33 @@ pub struct PutBlockPart<'r> {
     #[serde(borrow)]
     kind: Text<'r>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<Text<'r>>,
     #[serde(borrow, default)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tags: Vec<Text<'r>>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<&'r RawValue>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     metadata_text: Option<Text<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     metadata_base64: Option<Base64>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<&'r RawValue>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     content_text: Option<Text<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     content_base64: Option<Base64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     expect_version: Option<u64>,
 }
 
 /// Deletes a block and its edges.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteBlockPart<'r> {
     #[serde(borrow)]
@@ -61,7 +188,7 @@ pub struct DeleteBlockPart<'r> {
 }
 
 /// Puts an edge.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutEdgePart<'r> {
     #[serde(borrow)]
@@ -73,16 +200,19 @@ pub struct PutEdgePart<'r> {
     #[serde(borrow)]
     target: BlockRequest<'r>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     properties: Option<&'r RawValue>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     properties_text: Option<Text<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     properties_base64: Option<Base64>,
     #[serde(default)]
     allow_missing: bool,
 }
 
 /// Deletes an edge.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteEdgePart<'r> {
     #[serde(borrow)]
@@ -96,7 +226,7 @@ pub struct DeleteEdgePart<'r> {
 }
 
 /// Deletes edges of a block.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteEdgesPart<'r> {
     #[serde(borrow)]
@@ -107,17 +237,19 @@ pub struct DeleteEdgesPart<'r> {
 }
 
 /// Sets how much history a graph keeps.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetainGraph<'r> {
     #[serde(borrow)]
     graph: Text<'r>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     history_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     versions: Option<u64>,
 }
 
 /// Trims a graph's history before a position.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrimGraph<'r> {
     #[serde(borrow)]

@@ -6,50 +6,69 @@ use quire::jobs::{
     Retry, Unique, UniqueHold, UniqueScope,
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::Failure;
-use crate::bytes::{Base64, ParsedText, Text, from_text, given};
+use crate::bytes::{Base64, ParsedText, Text, from_text, given, text_or_base64};
 use crate::schema::inline_schema;
 
 /// Enqueues a job.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Enqueue<'r> {
     #[serde(borrow)]
     queue: Text<'r>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'r RawValue>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     payload_text: Option<Text<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     payload_base64: Option<Base64>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<Text<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<PriorityRequest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     run_at_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     delay_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     expires_at_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     expires_in_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     timeout_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     attempts_max: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     backoff: Option<BackoffShape>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     backoff_base_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     backoff_max_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     backoff_list_ms: Option<Vec<u64>>,
     #[serde(default)]
     jitter_percent: u8,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<Text<'r>>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     unique: Option<UniqueRequest<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     retention_ms: Option<u64>,
     #[serde(borrow, default)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tags: Vec<Text<'r>>,
 }
 
 /// A priority, by number or by name.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "a priority must be a number from 0 to 255, or critical, high, normal or low")]
 pub enum PriorityRequest {
     /// A number.
@@ -61,6 +80,12 @@ pub enum PriorityRequest {
 /// A priority given by its name.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedPriority(Priority);
+
+impl Serialize for NamedPriority {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(self.0.get())
+    }
+}
 
 inline_schema!(NamedPriority, "NamedPriority", {"type": "string", "enum": ["critical", "high", "normal", "low"]});
 
@@ -82,7 +107,7 @@ impl PriorityRequest {
 }
 
 /// The named shapes of a backoff; a list of waits is another shape.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum BackoffShape {
     None,
@@ -91,20 +116,22 @@ enum BackoffShape {
     Exponential,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UniqueRequest<'r> {
     #[serde(borrow)]
     key: Text<'r>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "UniqueScopeName::is_default")]
     scope: UniqueScopeName,
+    #[serde(skip_serializing_if = "Option::is_none")]
     hold: Option<Hold>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     hold_ms: Option<u64>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "ClashRequest::is_default")]
     clash: ClashRequest,
 }
 
-#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum UniqueScopeName {
     #[default]
@@ -112,14 +139,14 @@ enum UniqueScopeName {
     Everywhere,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Hold {
     UntilFinished,
     UntilStarted,
 }
 
-#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum ClashRequest {
     Reject,
@@ -129,8 +156,20 @@ enum ClashRequest {
     Extend,
 }
 
+impl UniqueScopeName {
+    fn is_default(&self) -> bool {
+        matches!(self, UniqueScopeName::Queue)
+    }
+}
+
+impl ClashRequest {
+    fn is_default(&self) -> bool {
+        matches!(self, ClashRequest::Keep)
+    }
+}
+
 /// Leases jobs to a worker.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fetch<'r> {
     /// The queues.
@@ -144,39 +183,50 @@ pub struct Fetch<'r> {
     pub lease_ms: u64,
     /// The name of the worker.
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<Text<'r>>,
     /// The weight of each queue; empty to use the queues in their order.
     #[serde(default)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if)]
     pub weights: Vec<u32>,
 }
 
 /// Completes a job. In this and the next three commands, a path may name the job instead.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ack<'r> {
+    #[serde(skip_serializing_if = "Option::is_none")]
     job: Option<ParsedText<JobId>>,
     token: ParsedText<LeaseToken>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'r RawValue>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     result_text: Option<Text<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     result_base64: Option<Base64>,
 }
 
 /// Ends an attempt with an error.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fail<'r> {
+    #[serde(skip_serializing_if = "Option::is_none")]
     job: Option<ParsedText<JobId>>,
     token: ParsedText<LeaseToken>,
     #[serde(borrow)]
     error: Text<'r>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     retry: Option<RetryRequest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     retry_at_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     retry_delay_ms: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum RetryRequest {
     Backoff,
@@ -184,36 +234,222 @@ enum RetryRequest {
 }
 
 /// Returns a job to the queue for later.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Snooze {
+    #[serde(skip_serializing_if = "Option::is_none")]
     job: Option<ParsedText<JobId>>,
     token: ParsedText<LeaseToken>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     until_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     delay_ms: Option<u64>,
 }
 
 /// Extends a lease to `lease_ms` from now, if given, and stores the progress.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat<'r> {
+    #[serde(skip_serializing_if = "Option::is_none")]
     job: Option<ParsedText<JobId>>,
     token: ParsedText<LeaseToken>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     lease_ms: Option<u64>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     progress: Option<&'r RawValue>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     progress_text: Option<Text<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     progress_base64: Option<Base64>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint: Option<&'r RawValue>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint_text: Option<Text<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint_base64: Option<Base64>,
 }
 
+/// The parameters of a fetch from the queue in the path.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "a comment would be in the description; docs/http.md explains the fields")]
+pub struct FetchRequest<'r> {
+    #[serde(default = "count_default")]
+    pub count: u32,
+    #[serde(default = "lease_ms_default")]
+    pub lease_ms: u64,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<Text<'r>>,
+    #[serde(default)]
+    pub wait_ms: u64,
+}
+
+impl Default for FetchRequest<'_> {
+    fn default() -> Self {
+        FetchRequest { count: count_default(), lease_ms: lease_ms_default(), worker: None, wait_ms: 0 }
+    }
+}
+
+impl<'r> Enqueue<'r> {
+    /// A job with this payload: text, JSON or any other bytes.
+    pub fn new(queue: impl Into<Text<'r>>, payload: impl AsRef<[u8]>) -> Self {
+        let (payload_text, payload_base64) = text_or_base64(payload);
+        Enqueue {
+            queue: queue.into(),
+            payload: None,
+            payload_text,
+            payload_base64,
+            kind: None,
+            priority: None,
+            run_at_ms: None,
+            delay_ms: None,
+            expires_at_ms: None,
+            expires_in_ms: None,
+            timeout_ms: None,
+            attempts_max: None,
+            backoff: None,
+            backoff_base_ms: None,
+            backoff_max_ms: None,
+            backoff_list_ms: None,
+            jitter_percent: 0,
+            group: None,
+            unique: None,
+            retention_ms: None,
+            tags: Vec::new(),
+        }
+    }
+
+    setters! {
+        /// Sets the kind.
+        kind: impl Into<Text<'r>>;
+        /// Sets the group, whose jobs share limits.
+        group: impl Into<Text<'r>>;
+        /// Sets the time when the job becomes pending, in milliseconds since 1970.
+        run_at_ms: u64;
+        /// Sets the time from now when the job becomes pending.
+        delay_ms: u64;
+        /// Sets the time from now when a job that has not started expires.
+        expires_in_ms: u64;
+        /// Sets the longest duration of an attempt.
+        timeout_ms: u64;
+        /// Sets the most attempts.
+        attempts_max: u16;
+        /// Sets the wait before each attempt after the first.
+        backoff_list_ms: Vec<u64>;
+        /// Sets how long the finished job is kept.
+        retention_ms: u64;
+    }
+
+    /// Sets the priority: 0 to 255, and a lower number is more urgent.
+    #[must_use]
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.priority = Some(PriorityRequest::Number(priority));
+        self
+    }
+
+    /// Adds a tag.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<Text<'r>>) -> Self {
+        self.tags.push(tag.into());
+        self
+    }
+
+    /// Keeps the other job of the queue that has this key, if there is one that has not finished.
+    #[must_use]
+    pub fn unique_key(mut self, key: impl Into<Text<'r>>) -> Self {
+        let (scope, clash) = (UniqueScopeName::Queue, ClashRequest::Keep);
+        self.unique = Some(UniqueRequest { key: key.into(), scope, hold: None, hold_ms: None, clash });
+        self
+    }
+}
+
+impl Fetch<'_> {
+    /// A fetch of one job from a queue.
+    pub fn one<'r>(queue: impl Into<Text<'r>>) -> Fetch<'r> {
+        let (count, lease_ms) = (count_default(), lease_ms_default());
+        Fetch { queues: vec![queue.into()], count, lease_ms, worker: None, weights: Vec::new() }
+    }
+}
+
+impl Ack<'_> {
+    /// Completes this job.
+    pub fn new(job: JobId, token: LeaseToken) -> Self {
+        let (job, token) = (Some(ParsedText(job)), ParsedText(token));
+        Ack { job, token, result: None, result_text: None, result_base64: None }
+    }
+
+    /// Sets the result: text, JSON or any other bytes.
+    #[must_use]
+    pub fn result(mut self, result: impl AsRef<[u8]>) -> Self {
+        (self.result_text, self.result_base64) = text_or_base64(result);
+        self
+    }
+}
+
+impl<'r> Fail<'r> {
+    /// Ends the attempt with this error. The backoff of the job decides when the next one starts.
+    pub fn new(job: JobId, token: LeaseToken, error: impl Into<Text<'r>>) -> Self {
+        let (job, token, error) = (Some(ParsedText(job)), ParsedText(token), error.into());
+        Fail { job, token, error, retry: None, retry_at_ms: None, retry_delay_ms: None }
+    }
+
+    /// Ends the job: there is no other attempt.
+    #[must_use]
+    pub fn never_retry(mut self) -> Self {
+        self.retry = Some(RetryRequest::Never);
+        self
+    }
+
+    setters! {
+        /// Sets the time from now when the next attempt may start.
+        retry_delay_ms: u64;
+    }
+}
+
+impl Snooze {
+    /// Returns the job to its queue for this time. The attempt does not count.
+    pub fn new(job: JobId, token: LeaseToken, delay_ms: u64) -> Self {
+        Snooze { job: Some(ParsedText(job)), token: ParsedText(token), until_ms: None, delay_ms: Some(delay_ms) }
+    }
+}
+
+impl Heartbeat<'_> {
+    /// Extends the lease of a job.
+    pub fn new(job: JobId, token: LeaseToken, lease_ms: u64) -> Self {
+        Heartbeat {
+            job: Some(ParsedText(job)),
+            token: ParsedText(token),
+            lease_ms: Some(lease_ms),
+            progress: None,
+            progress_text: None,
+            progress_base64: None,
+            checkpoint: None,
+            checkpoint_text: None,
+            checkpoint_base64: None,
+        }
+    }
+
+    /// Stores the progress: text, JSON or any other bytes.
+    #[must_use]
+    pub fn progress(mut self, progress: impl AsRef<[u8]>) -> Self {
+        (self.progress_text, self.progress_base64) = text_or_base64(progress);
+        self
+    }
+
+    /// Stores the checkpoint, which the next attempt gets.
+    #[must_use]
+    pub fn checkpoint(mut self, checkpoint: impl AsRef<[u8]>) -> Self {
+        (self.checkpoint_text, self.checkpoint_base64) = text_or_base64(checkpoint);
+        self
+    }
+}
+
 /// Applies state changes that are due.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tick {}
 

@@ -4,6 +4,18 @@
 //! The models check the content of a part; this module checks only its fields. An unknown field is
 //! refused by name.
 
+/// Methods of a request that set one optional field each.
+macro_rules! setters {
+    ($($(#[$doc:meta])+ $field:ident: $argument:ty;)+) => {$(
+        $(#[$doc])+
+        #[must_use]
+        pub fn $field(mut self, $field: $argument) -> Self {
+            self.$field = Some($field.into());
+            self
+        }
+    )+};
+}
+
 mod events;
 mod graph;
 mod jobs;
@@ -16,17 +28,20 @@ use std::cell::OnceCell;
 
 use quire::{Part, Timestamp};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Failure;
 
 pub use crate::bytes::{Base64, JSON_DEPTH_MAX, ParsedText, TagRequest, Text, from_text, given, is_shallow};
-pub use events::{AppendPart, AppendRequest, QueryRequest, UpstreamPart};
+pub use events::{
+    AppendPart, AppendRequest, ConditionRequest, ItemRequest, NewEventRequest, QueryRequest, ReadRequest, UpstreamPart,
+};
 pub use graph::{
     BlockRequest, DeleteBlockPart, DeleteEdgePart, DeleteEdgesPart, PutBlockPart, PutEdgePart, RetainGraph, TrimGraph,
 };
 pub use jobs::{
-    Ack, Enqueue, Fail, Fetch, Heartbeat, OnJob, PriorityRequest, Snooze, Tick, count_default, lease_ms_default,
+    Ack, Enqueue, Fail, Fetch, FetchRequest, Heartbeat, OnJob, PriorityRequest, Snooze, Tick, count_default,
+    lease_ms_default,
 };
 pub use named::{
     DropProjection, DropSubscription, ForgetTag, PutSubscriptionPart, RetainEvents, SaveProjectionPart,
@@ -42,7 +57,7 @@ pub use streams::{
 };
 
 /// A commit.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommitRequest<'r> {
     /// The parts, which happen together.
@@ -50,8 +65,50 @@ pub struct CommitRequest<'r> {
     pub parts: Vec<PartRequest<'r>>,
 }
 
+impl<'r> CommitRequest<'r> {
+    /// A commit of this part.
+    pub fn of(part: impl Into<PartRequest<'r>>) -> Self {
+        CommitRequest { parts: vec![part.into()] }
+    }
+
+    /// Adds a part.
+    #[must_use]
+    pub fn and(mut self, part: impl Into<PartRequest<'r>>) -> Self {
+        self.parts.push(part.into());
+        self
+    }
+}
+
+/// Parts from the requests that clients build.
+macro_rules! parts {
+    ($($variant:ident($command:ty) $($boxed:ident)?;)+) => {$(
+        impl<'r> From<$command> for PartRequest<'r> {
+            fn from(command: $command) -> Self {
+                PartRequest::$variant($($boxed::new)?(command))
+            }
+        }
+    )+};
+}
+
+parts! {
+    Append(AppendPart<'r>);
+    Produce(Produce<'r>) Box;
+    CreateTopic(CreateTopic<'r>);
+    CommitOffset(CommitOffset<'r>);
+    Enqueue(Enqueue<'r>) Box;
+    Fetch(Fetch<'r>);
+    Ack(Ack<'r>);
+    Fail(Fail<'r>);
+    Snooze(Snooze);
+    Heartbeat(Heartbeat<'r>) Box;
+    PutBlock(PutBlockPart<'r>) Box;
+    DeleteBlock(DeleteBlockPart<'r>);
+    PutEdge(PutEdgePart<'r>) Box;
+    DeleteEdge(DeleteEdgePart<'r>);
+}
+
 /// A part of a commit: one command of one model.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", remote = "Self")]
 pub enum PartRequest<'r> {
     /// Appends events under conditions.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use quire::events::{self, Attempts, Command, EventPosition};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::QueryRequest;
@@ -13,7 +13,7 @@ use crate::Failure;
 use crate::bytes::{Base64, TagRequest, Text, given};
 
 /// Creates or changes a named subscription.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutSubscriptionPart<'r> {
     #[serde(borrow)]
@@ -22,31 +22,43 @@ pub struct PutSubscriptionPart<'r> {
     name: Text<'r>,
     /// Every event, when absent.
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     query: Option<QueryRequest<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     attempts_max: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     backoff_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     backoff_max_ms: Option<u64>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     group_by: Option<Text<'r>>,
 }
 
 /// The same, for the store and name in the path.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubscriptionRequest<'r> {
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     query: Option<QueryRequest<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     attempts_max: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     backoff_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     backoff_max_ms: Option<u64>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     group_by: Option<Text<'r>>,
 }
 
 /// Names a subscription.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DropSubscription<'r> {
     #[serde(borrow)]
@@ -54,7 +66,7 @@ pub struct DropSubscription<'r> {
 }
 
 /// Saves the state of a projection.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SaveProjectionPart<'r> {
     #[serde(borrow)]
@@ -67,14 +79,17 @@ pub struct SaveProjectionPart<'r> {
     base: u64,
     position: u64,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'r RawValue>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     state_text: Option<Text<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     state_base64: Option<Base64>,
 }
 
 /// The same, for the store and name in the path.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SavedProjectionRequest<'r> {
     #[serde(default)]
@@ -83,14 +98,17 @@ pub struct SavedProjectionRequest<'r> {
     base: u64,
     position: u64,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'r RawValue>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     state_text: Option<Text<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     state_base64: Option<Base64>,
 }
 
 /// Trims all events up to a position.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrimEvents<'r> {
     #[serde(borrow)]
@@ -99,7 +117,7 @@ pub struct TrimEvents<'r> {
 }
 
 /// Erases all events with a tag.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ForgetTag<'r> {
     #[serde(borrow)]
@@ -109,11 +127,12 @@ pub struct ForgetTag<'r> {
 }
 
 /// Sets the retention of events; `null` for no limit.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetainEvents<'r> {
     #[serde(borrow)]
     store: Text<'r>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     retention_ms: Option<u64>,
 }
 
@@ -139,7 +158,7 @@ impl RetainEvents<'_> {
 }
 
 /// Names a projection.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DropProjection<'r> {
     #[serde(borrow)]

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::PartRequest;
 use super::queues::{ChangeRequest, RateRequest, SettingRequest};
@@ -34,6 +34,13 @@ macro_rules! one {
         impl<'de $(: $life, $life)?> Deserialize<'de> for $one $(<$life>)? {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 deserializer.deserialize_map(OneField(PhantomData))
+            }
+        }
+
+        impl $(<$life>)? Serialize for $one $(<$life>)? {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                // The derived function, which is not the trait's.
+                $one::serialize(self, serializer)
             }
         }
     };

@@ -4,7 +4,7 @@
 use quire::Timestamp;
 use quire::jobs::{Change, Command, Filter, JobId, JobState, QueueChange, Rate, States};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::jobs::{PriorityRequest, micros, time};
@@ -13,7 +13,7 @@ use crate::bytes::{Base64, ParsedText, Text, from_text, given};
 use crate::schema::inline_schema;
 
 /// Changes a job.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeJob<'r> {
     job: ParsedText<JobId>,
@@ -22,7 +22,7 @@ pub struct ChangeJob<'r> {
 }
 
 /// The change of a job: `{"cancel": {"reason": "..."}}`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, remote = "Self")]
 pub enum ChangeRequest<'r> {
     /// Cancels the job.
@@ -36,8 +36,10 @@ pub enum ChangeRequest<'r> {
     /// Runs the job at another time.
     Reschedule {
         /// The time.
+        #[serde(skip_serializing_if = "Option::is_none")]
         run_at_ms: Option<u64>,
         /// In place of the time, the delay.
+        #[serde(skip_serializing_if = "Option::is_none")]
         delay_ms: Option<u64>,
     },
     /// Retries a dead job.
@@ -61,26 +63,30 @@ pub enum ChangeRequest<'r> {
 }
 
 /// The reason of a change.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReasonRequest<'r> {
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Text<'r>>,
 }
 
 /// A new payload.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PayloadRequest<'r> {
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'r RawValue>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     payload_text: Option<Text<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     payload_base64: Option<Base64>,
 }
 
 /// Changes one setting of a queue.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetQueue<'r> {
     #[serde(borrow)]
@@ -89,7 +95,7 @@ pub struct SetQueue<'r> {
 }
 
 /// A setting; `null` removes a limit.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", remote = "Self")]
 pub enum SettingRequest {
     /// Whether no job is leased.
@@ -123,9 +129,9 @@ struct SettingsFields {
     active_max: Option<Option<u32>>,
     #[serde(deserialize_with = "given_or_null")]
     group_active_max: Option<Option<u32>>,
-    #[serde(deserialize_with = "given_or_null")]
+    #[serde(deserialize_with = "given_or_null", skip_serializing_if = "Option::is_none")]
     rate: Option<Option<RateRequest>>,
-    #[serde(deserialize_with = "given_or_null")]
+    #[serde(deserialize_with = "given_or_null", skip_serializing_if = "Option::is_none")]
     group_rate: Option<Option<RateRequest>>,
     #[serde(deserialize_with = "given_or_null")]
     retention_ms: Option<Option<u64>>,
@@ -174,7 +180,7 @@ fn given_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 }
 
 /// The rate of a queue.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, remote = "Self")]
 pub enum RateRequest {
     /// `count` starts in each `per_ms`, and up to `burst` at once.
@@ -196,7 +202,7 @@ pub enum RateRequest {
 }
 
 /// Names a whole queue.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WholeQueue<'r> {
     #[serde(borrow)]
@@ -204,7 +210,7 @@ pub struct WholeQueue<'r> {
 }
 
 /// Changes every job that a filter matches.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BulkRequest<'r> {
     #[serde(borrow)]
@@ -214,23 +220,39 @@ pub struct BulkRequest<'r> {
 }
 
 /// Selects jobs.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct FilterRequest<'r> {
+    #[serde(skip_serializing_if = "Option::is_none")]
     jobs: Option<JobIds>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<Text<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     states: Option<Vec<StateName>>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<Text<'r>>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tags: Vec<Text<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(!skip_serializing_if)]
     enqueued_from_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(!skip_serializing_if)]
     enqueued_before_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(!skip_serializing_if)]
     finished_from_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(!skip_serializing_if)]
     finished_before_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(!skip_serializing_if)]
     attempts_min: Option<u16>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Text<'r>>,
 }
 
@@ -241,6 +263,12 @@ struct JobIds(Vec<JobId>);
 
 inline_schema!(JobIds, "JobIds", {"type": "array", "items": {"type": "string"}});
 
+impl Serialize for JobIds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|id| ParsedText(*id)))
+    }
+}
+
 impl From<Vec<ParsedText<JobId>>> for JobIds {
     fn from(ids: Vec<ParsedText<JobId>>) -> Self {
         JobIds(ids.into_iter().map(|id| id.0).collect())
@@ -249,6 +277,12 @@ impl From<Vec<ParsedText<JobId>>> for JobIds {
 
 #[derive(Debug, Clone, Copy)]
 struct StateName(JobState);
+
+impl Serialize for StateName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.name())
+    }
+}
 
 inline_schema!(StateName, "JobState", {"type": "string", "enum": (JobState::ALL.map(JobState::name))});
 

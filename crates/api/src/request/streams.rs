@@ -6,80 +6,170 @@ use quire::streams::{
 };
 use quire::{Message, Part, Sequence};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::Failure;
-use crate::bytes::{Base64, Text, from_text, given};
+use crate::bytes::{Base64, Text, from_text, given, text_or_base64};
 use crate::schema::inline_schema;
 
 /// Produces a message. Its key and the values of its headers are text. Its value is any JSON.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Produce<'r> {
     #[serde(borrow)]
     topic: Text<'r>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<Text<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     key_base64: Option<Base64>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<&'r RawValue>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     value_text: Option<Text<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     value_base64: Option<Base64>,
     #[serde(borrow, default)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     headers: Vec<HeaderRequest<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     partition: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     timestamp_ms: Option<i64>,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HeaderRequest<'r> {
     #[serde(borrow)]
     key: Text<'r>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<Text<'r>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     value_base64: Option<Base64>,
 }
 
+impl<'r> Produce<'r> {
+    /// A message with this value: text, JSON or any other bytes.
+    pub fn new(topic: impl Into<Text<'r>>, value: impl AsRef<[u8]>) -> Self {
+        let (value_text, value_base64) = text_or_base64(value);
+        Produce { value_text, value_base64, ..Produce::tombstone(topic) }
+    }
+
+    /// A message without a value, which deletes its key from a compacted topic.
+    pub fn tombstone(topic: impl Into<Text<'r>>) -> Self {
+        Produce {
+            topic: topic.into(),
+            key: None,
+            key_base64: None,
+            value: None,
+            value_text: None,
+            value_base64: None,
+            headers: Vec::new(),
+            partition: None,
+            timestamp_ms: None,
+        }
+    }
+
+    /// Sets the key.
+    #[must_use]
+    pub fn key(mut self, key: impl AsRef<[u8]>) -> Self {
+        (self.key, self.key_base64) = text_or_base64(key);
+        self
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn header(mut self, key: impl Into<Text<'r>>, value: impl AsRef<[u8]>) -> Self {
+        let (value, value_base64) = text_or_base64(value);
+        self.headers.push(HeaderRequest { key: key.into(), value, value_base64 });
+        self
+    }
+
+    setters! {
+        /// Sets the partition, which the key selects otherwise.
+        partition: u32;
+        /// Sets the time, in milliseconds since 1970.
+        timestamp_ms: i64;
+    }
+}
+
+impl<'r> CreateTopic<'r> {
+    /// A topic with default settings.
+    pub fn new(name: impl Into<Text<'r>>, partitions: u32) -> Self {
+        CreateTopic { name: name.into(), partitions, settings: SettingsRequest::default() }
+    }
+}
+
+impl<'r> CommitOffset<'r> {
+    /// The offset of the next record that a group reads from a partition.
+    pub fn new(group: impl Into<Text<'r>>, topic: impl Into<Text<'r>>, partition: u32, offset: u64) -> Self {
+        let (group, topic) = (group.into(), topic.into());
+        CommitOffset { group, topic, partition, offset, leader_epoch: None, metadata: None }
+    }
+}
+
 /// Creates a topic.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateTopic<'r> {
     #[serde(borrow)]
     name: Text<'r>,
     partitions: u32,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "SettingsRequest::is_empty")]
     settings: SettingsRequest,
 }
 
 /// Settings of a topic: a number, or null for the default; an absent one leaves the setting
 /// unchanged.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct SettingsRequest {
     #[serde(deserialize_with = "given_or_null")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(!skip_serializing_if)]
     retention_ms: Option<Option<u64>>,
     #[serde(deserialize_with = "given_or_null")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(!skip_serializing_if)]
     retention_bytes: Option<Option<u64>>,
     #[serde(deserialize_with = "given_or_null")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(!skip_serializing_if)]
     batch_bytes_max: Option<Option<u32>>,
     #[serde(deserialize_with = "given_or_null")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     compression: Option<Option<CodecName>>,
     #[serde(deserialize_with = "given_or_null")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     cleanup: Option<Option<CleanupName>>,
     #[serde(deserialize_with = "given_or_null")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(!skip_serializing_if)]
     delete_retention_ms: Option<Option<u64>>,
     #[serde(deserialize_with = "given_or_null")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(!skip_serializing_if)]
     timestamp_after_max_ms: Option<Option<u64>>,
     #[serde(deserialize_with = "given_or_null")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(!skip_serializing_if)]
     timestamp_before_max_ms: Option<Option<u64>>,
 }
 
 /// The name of a cleanup policy: `delete`, `compact` or `compact,delete`.
 #[derive(Debug, Clone, Copy)]
 struct CleanupName(Cleanup);
+
+impl Serialize for CleanupName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
 
 inline_schema!(CleanupName, "Cleanup", {"type": "string", "enum": ["delete", "compact", "compact,delete", "delete,compact"]});
 
@@ -95,6 +185,12 @@ impl<'de> Deserialize<'de> for CleanupName {
 /// The name of a codec: `none`, `gzip`, `snappy`, `lz4` or `zstd`.
 #[derive(Debug, Clone, Copy)]
 struct CodecName(Codec);
+
+impl Serialize for CodecName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
 
 inline_schema!(CodecName, "Codec", {"type": "string", "enum": ["none", "gzip", "snappy", "lz4", "zstd"]});
 
@@ -113,7 +209,7 @@ fn given_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Res
 }
 
 /// Deletes a topic.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteTopic<'r> {
     #[serde(borrow)]
@@ -121,27 +217,30 @@ pub struct DeleteTopic<'r> {
 }
 
 /// Changes the settings of a topic, or gives it more partitions.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AlterTopic<'r> {
     #[serde(borrow)]
     topic: Text<'r>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     partitions: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     settings: Option<SettingsRequest>,
 }
 
 /// Deletes the records of a partition before an offset, or all.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteRecords<'r> {
     #[serde(borrow)]
     topic: Text<'r>,
     partition: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<u64>,
 }
 
 /// Makes a topic keep records until a group has read them, or stops that.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProtectUnread<'r> {
     #[serde(borrow)]
@@ -152,7 +251,7 @@ pub struct ProtectUnread<'r> {
 }
 
 /// Deletes a group's committed offset in a partition.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteOffset<'r> {
     #[serde(borrow)]
@@ -163,7 +262,7 @@ pub struct DeleteOffset<'r> {
 }
 
 /// Deletes a group.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteGroup<'r> {
     #[serde(borrow)]
@@ -174,7 +273,7 @@ pub struct DeleteGroup<'r> {
 }
 
 /// Commits a consumer group's offset in a partition.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommitOffset<'r> {
     #[serde(borrow)]
@@ -183,8 +282,10 @@ pub struct CommitOffset<'r> {
     topic: Text<'r>,
     partition: u32,
     offset: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
     leader_epoch: Option<u32>,
     #[serde(borrow)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<Text<'r>>,
 }
 
@@ -225,6 +326,11 @@ impl CreateTopic<'_> {
 }
 
 impl SettingsRequest {
+    /// Whether no setting is given.
+    fn is_empty(&self) -> bool {
+        self.changes() == TopicChanges::default()
+    }
+
     /// A null value is treated as absent.
     fn changes(&self) -> TopicChanges {
         let null = [

@@ -13,7 +13,7 @@ use quire_api::request::{CommitRequest, PartRequest, Slices};
 
 use crate::app::App;
 use crate::body::Body;
-use crate::commit::reply::{CommitReply, PartReply};
+use crate::commit::reply::{commit_reply, part_fields};
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
 use crate::params::Params;
@@ -39,7 +39,7 @@ pub(crate) async fn commit(
 
 /// The response to a commit.
 pub(crate) fn done(app: &App, committed: &AcceptedCommit) -> JsonResponse {
-    JsonResponse::of_done(&app.memory, &CommitReply::of(committed)).replay(committed.is_replay)
+    JsonResponse::of_done(&app.memory, &commit_reply(committed)).replay(committed.is_replay)
 }
 
 /// Reads the one part of a direct route from the names in its path and its body.
@@ -57,7 +57,7 @@ pub(crate) async fn commit_part(
     let ticket = submitted(app, body, begin);
     let committed = committed(ticket.await.map_err(Problem::of_one)?.await?).map_err(Problem::of_one)?;
     let reply = committed.replies.first().expect("a part has a reply");
-    Ok(JsonResponse::of_done(&app.memory, &PartReply::of(reply).fields()).replay(committed.is_replay))
+    Ok(JsonResponse::of_done(&app.memory, &part_fields(reply)).replay(committed.is_replay))
 }
 
 /// How long passing a commit to the database may take.

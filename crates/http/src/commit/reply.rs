@@ -1,173 +1,36 @@
 //! A successful commit as JSON: its position and time, and one reply a part, named by its content.
 
 use quire::{AcceptedCommit, Reason, Reply, Timestamp, events, graph, jobs, streams};
-use schemars::JsonSchema;
-use serde::Serialize;
+use quire_api::reply::{CommitReply, EachReply, FetchedReply, PartReply};
 use serde_json::Value;
 
-use crate::bytes::{ShownBytes, shown};
-use crate::error::{Problem, ProblemReply};
+use crate::bytes::value;
+use crate::error::Problem;
 
 /// Builds the response to a commit.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct CommitReply<'a> {
-    position: u64,
-    time_ms: u64,
-    replies: Vec<PartReply<'a>>,
+pub(crate) fn commit_reply(committed: &AcceptedCommit) -> CommitReply<'_> {
+    CommitReply {
+        position: committed.at.position.get(),
+        time_ms: committed.at.time.as_millis(),
+        replies: committed.replies.iter().map(part_reply).collect(),
+    }
 }
 
-impl<'a> CommitReply<'a> {
-    pub(crate) fn of(committed: &'a AcceptedCommit) -> Self {
-        CommitReply {
-            position: committed.at.position.get(),
-            time_ms: committed.at.time.as_millis(),
-            replies: committed.replies.iter().map(PartReply::of).collect(),
-        }
+/// The fields of the response to a part, without the name of its kind.
+pub(crate) fn part_fields(reply: &Reply) -> Value {
+    match serde_json::to_value(part_reply(reply)).expect("a reply has strings for keys") {
+        Value::Object(kind) => kind.into_iter().next().map_or(Value::Null, |(_, fields)| fields),
+        other => unreachable!("a reply is an object with its kind, not {other}"),
     }
 }
 
 /// Builds the response to a part.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum PartReply<'a> {
-    TopicCreated {
-        partitions: u32,
-    },
-    TopicDeleted {},
-    TopicAltered {
-        partitions: u32,
-    },
-    RecordsDeleted {
-        partition: u32,
-        start: u64,
-    },
-    OffsetDeleted {
-        partition: u32,
-    },
-    GroupDeleted {},
-    UnreadProtected {},
-    Produced {
-        partition: u32,
-        offset: u64,
-    },
-    OffsetCommitted {
-        partition: u32,
-    },
-    Appended {
-        first: Option<u64>,
-        last: Option<u64>,
-        duplicate: bool,
-    },
-    Enqueued {
-        job: String,
-        state: &'static str,
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
-        duplicate: bool,
-    },
-    Fetched {
-        jobs: Vec<FetchedReply<'a>>,
-    },
-    Acked {},
-    Failed {
-        retry_at_ms: Option<u64>,
-    },
-    Snoozed {
-        until_ms: u64,
-    },
-    Extended {
-        deadline_ms: u64,
-    },
-    Changed {
-        state: Option<&'static str>,
-    },
-    QueueSet {},
-    Cleared {
-        jobs: u64,
-    },
-    BulkBegun {
-        bulk: String,
-    },
-    Each(Vec<EachReply<'a>>),
-    Ticked {
-        jobs: usize,
-        more: bool,
-    },
-    BlockPut {
-        id: String,
-        version: u64,
-        created: bool,
-    },
-    BlockDeleted {
-        id: String,
-        version: u64,
-    },
-    EdgePut {
-        created: bool,
-    },
-    EdgeDeleted {
-        existed: bool,
-    },
-    EdgesDeleted {
-        edges: usize,
-        more: bool,
-    },
-    RetentionSet {},
-    HistoryTrimmed {
-        from: u64,
-    },
-}
-
-/// A job for its worker.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct FetchedReply<'a> {
-    job: String,
-    token: String,
-    queue: &'a str,
-    kind: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    group: &'a str,
-    attempt: u16,
-    attempts_max: u16,
-    priority: u8,
-    deadline_ms: u64,
-    /// When its timeout ends the attempt, regardless of heartbeats.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run_until_ms: Option<u64>,
-    #[serde(flatten)]
-    #[schemars(with = "shown::Payload")]
-    payload: ShownBytes<'a>,
-    #[serde(flatten)]
-    #[schemars(with = "shown::Checkpoint")]
-    checkpoint: Option<ShownBytes<'a>>,
-}
-
-/// The result or the refusal of one command of an `each`.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum EachReply<'a> {
-    Accepted(PartReply<'a>),
-    Refused {
-        #[schemars(with = "ProblemReply<'static>")]
-        refused: Problem,
-    },
-}
-
-impl<'a> PartReply<'a> {
-    /// The fields of the reply, without the name of its kind.
-    pub(crate) fn fields(&self) -> Value {
-        match serde_json::to_value(self).expect("a reply has strings for keys") {
-            Value::Object(kind) => kind.into_iter().next().map_or(Value::Null, |(_, fields)| fields),
-            other => unreachable!("a reply is an object with its kind, not {other}"),
-        }
-    }
-
-    pub(crate) fn of(reply: &'a Reply) -> Self {
-        match reply {
-            Reply::Streams(reply) => streams_reply(reply),
-            Reply::Events(appended) => events_reply(appended),
-            Reply::Jobs(reply) => jobs_reply(reply),
-            Reply::Graph(reply) => graph_reply(reply),
-        }
+fn part_reply(reply: &Reply) -> PartReply<'_> {
+    match reply {
+        Reply::Streams(reply) => streams_reply(reply),
+        Reply::Events(appended) => events_reply(appended),
+        Reply::Jobs(reply) => jobs_reply(reply),
+        Reply::Graph(reply) => graph_reply(reply),
     }
 }
 
@@ -208,13 +71,13 @@ fn events_reply<'a>(appended: &events::AppendResult) -> PartReply<'a> {
 fn jobs_reply(reply: &jobs::Reply) -> PartReply<'_> {
     match reply {
         jobs::Reply::Enqueued { job, state, duplicate } => {
-            PartReply::Enqueued { job: job.to_string(), state: state.name(), duplicate: *duplicate }
+            PartReply::Enqueued { job: job.to_string(), state: state.name().into(), duplicate: *duplicate }
         }
         jobs::Reply::Fetched(jobs) => PartReply::Fetched { jobs: jobs.iter().map(fetched).collect() },
         jobs::Reply::Acked => PartReply::Acked {},
         jobs::Reply::Each(answers) => PartReply::Each(answers.iter().map(each).collect()),
         jobs::Reply::Snoozed { until } => PartReply::Snoozed { until_ms: until.as_millis() },
-        jobs::Reply::Changed { state } => PartReply::Changed { state: state.map(jobs::JobState::name) },
+        jobs::Reply::Changed { state } => PartReply::Changed { state: state.map(|state| state.name().into()) },
         jobs::Reply::QueueSet => PartReply::QueueSet {},
         jobs::Reply::Cleared { jobs } => PartReply::Cleared { jobs: *jobs },
         jobs::Reply::BulkBegun { bulk } => PartReply::BulkBegun { bulk: bulk.to_string() },
@@ -229,23 +92,25 @@ pub(crate) fn fetched(job: &jobs::FetchedJob) -> FetchedReply<'_> {
     FetchedReply {
         job: job.job.to_string(),
         token: job.token.to_string(),
-        queue: &job.queue,
-        kind: &job.kind,
-        group: &job.group,
+        queue: (&*job.queue).into(),
+        kind: (&*job.kind).into(),
+        group: (&*job.group).into(),
         attempt: job.attempt,
         attempts_max: job.attempts_max,
         priority: job.priority.get(),
         deadline_ms: job.deadline.as_millis(),
         run_until_ms: job.run_until.map(Timestamp::as_millis),
-        payload: ShownBytes::value("payload", &job.payload),
-        checkpoint: job.checkpoint.as_deref().map(|checkpoint| ShownBytes::value("checkpoint", checkpoint)),
+        payload: value(&*job.payload),
+        checkpoint: job.checkpoint.as_deref().map(value),
     }
 }
 
 fn each(answer: &Result<jobs::Reply, jobs::Refusal>) -> EachReply<'_> {
     match answer {
         Ok(reply) => EachReply::Accepted(jobs_reply(reply)),
-        Err(refused) => EachReply::Refused { refused: Problem::of_reason(&Reason::Jobs(refused.clone())) },
+        Err(refused) => {
+            EachReply::Refused { refused: Problem::of_reason(&Reason::Jobs(refused.clone())).within_response() }
+        }
     }
 }
 

@@ -24,38 +24,21 @@ use quire::events::{EventPosition, EventView, Query, QueryItem, ReadOptions, Sel
 use quire::{Database, Event, ReadError, Reply};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::{ShownBytes, TagReply, shown};
+use crate::bytes::value;
 use crate::commit::{committed, submit_at, submitted};
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
 use crate::params::{Params, PathNames, limit};
 use crate::response::{JsonResponse, bounded};
-use quire_api::request::ParsedText;
-use quire_api::request::{AppendRequest, PartRequest, QueryRequest};
+use quire_api::reply::TagReply;
+use quire_api::reply::{AppendReply, EventReply, EventsRead, SourceReply, SourcesRead, StatsReply, StoreReply};
+use quire_api::request::{AppendRequest, PartRequest, QueryRequest, ReadRequest};
 
 /// A page ends before the event whose data and metadata would exceed this size in bytes.
 const PAGE_BYTES_MAX: usize = 16 << 20;
-
-/// A read, in the body of a request.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ReadRequest<'r> {
-    /// Every event, when absent.
-    #[serde(borrow)]
-    query: Option<QueryRequest<'r>>,
-    cursor: Option<ParsedText<u64>>,
-    after: Option<u64>,
-    up_to: Option<u64>,
-    before: Option<u64>,
-    limit: Option<usize>,
-    #[serde(default)]
-    backwards: bool,
-}
 
 /// The events that a page is read from.
 #[derive(Debug)]
@@ -84,80 +67,6 @@ impl ReadRange {
             limit: None,
         })
     }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct AppendReply {
-    first: Option<u64>,
-    last: Option<u64>,
-    duplicate: bool,
-}
-
-/// A fact of a page of events.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct EventsRead {
-    /// The last position of the store at the time of the read.
-    head: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct EventReply<'h> {
-    position: u64,
-    id: String,
-    #[serde(rename = "type")]
-    event_type: &'h str,
-    tags: Vec<TagReply<'h>>,
-    time_ms: u64,
-    #[serde(flatten)]
-    #[schemars(with = "shown::Metadata")]
-    metadata: ShownBytes<'h>,
-    #[serde(flatten)]
-    #[schemars(with = "shown::Data")]
-    data: ShownBytes<'h>,
-}
-
-impl EventReply<'_> {
-    /// The same in a response made of lines.
-    fn on_a_line(self) -> Self {
-        EventReply { metadata: self.metadata.on_a_line(), data: self.data.on_a_line(), ..self }
-    }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct StoreReply {
-    store: String,
-    head: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct StatsReply {
-    store: String,
-    /// The position of the last event.
-    head: u64,
-    /// Events up to this position were trimmed.
-    trimmed: u64,
-    /// The number of erased tags.
-    forgotten: usize,
-    /// The retention of its events; null for no limit.
-    retention_ms: Option<u64>,
-    /// The number of sources that it reads.
-    sources: usize,
-    /// The number of named subscriptions.
-    subscriptions: usize,
-    /// The number of saved projections.
-    projections: usize,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct SourceReply {
-    source: String,
-    position: u64,
-}
-
-/// A fact of a list of sources.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct SourcesRead {
-    store: String,
 }
 
 /// `GET /v1/events`: lists the stores.
@@ -377,11 +286,11 @@ fn shown<'h>(event: &EventView<'h>) -> EventReply<'h> {
     EventReply {
         position: event.position.get(),
         id: event.id().to_string(),
-        event_type: event.event_type,
-        tags: event.tags().map(TagReply).collect(),
+        event_type: event.event_type.into(),
+        tags: event.tags().map(|tag| TagReply(tag.into())).collect(),
         time_ms: event.time.as_millis(),
-        metadata: ShownBytes::value("metadata", event.metadata),
-        data: ShownBytes::value("data", event.data),
+        metadata: value(event.metadata),
+        data: value(event.data),
     }
 }
 
@@ -390,10 +299,10 @@ fn shown_event(event: &Event) -> EventReply<'_> {
     EventReply {
         position: event.position.get(),
         id: event.id.to_string(),
-        event_type: &event.event_type,
-        tags: event.tags.iter().map(|tag| TagReply(tag)).collect(),
+        event_type: (&*event.event_type).into(),
+        tags: event.tags.iter().map(|tag| TagReply((&**tag).into())).collect(),
         time_ms: event.time.as_millis(),
-        metadata: ShownBytes::value("metadata", &event.metadata),
-        data: ShownBytes::value("data", &event.data),
+        metadata: value(&*event.metadata),
+        data: value(&*event.data),
     }
 }

@@ -21,11 +21,11 @@ use serde_json::{Value, json};
 use super::shown;
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::TagReply;
 use crate::error::Problem;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
+use quire_api::reply::TagReply;
 use quire_api::request::QueryRequest;
 
 /// Maximum number of projections in a request.
@@ -196,7 +196,7 @@ pub(crate) async fn project(
 /// The condition in the form of an append.
 fn as_request(condition: &Condition<'_>) -> Value {
     let item = |item: &quire::events::QueryItem<'_>| {
-        let tags: Vec<TagReply<'_>> = item.tags.iter().map(|tag| TagReply(tag)).collect();
+        let tags: Vec<TagReply<'_>> = item.tags.iter().map(|tag| TagReply((&**tag).into())).collect();
         json!({ "types": item.types, "tags": tags })
     };
     let items: Vec<Value> = condition.query().items.iter().map(item).collect();

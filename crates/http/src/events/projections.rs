@@ -8,30 +8,18 @@ use quire::events::Command;
 use quire::{Commit, Part};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::json;
 
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::{ShownBytes, shown};
+use crate::bytes::value;
 use crate::commit::committed;
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
+use quire_api::reply::ProjectionReply;
 use quire_api::request::SavedProjectionRequest;
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ProjectionReply<'a> {
-    name: &'a str,
-    version: u32,
-    /// The position of the last event included.
-    position: u64,
-    #[serde(flatten)]
-    #[schemars(with = "shown::StateBytes")]
-    state: Option<ShownBytes<'a>>,
-}
 
 /// `GET /v1/events/{store}/projections`: the saved projections of a store, without their states.
 pub(crate) async fn projections(
@@ -43,7 +31,7 @@ pub(crate) async fn projections(
     let request = BoundedRequest::begin(&app.database);
     let saved = bounded(request, move |database| Ok(database.events(&store).projections()?)).await?;
     let reply = saved.iter().map(|(name, saved)| ProjectionReply {
-        name,
+        name: (&**name).into(),
         version: saved.version,
         position: saved.position.get(),
         state: None,
@@ -65,7 +53,7 @@ pub(crate) async fn projection(
         let (version, position) = (saved.version, saved.position.get());
         JsonResponse::of(
             &app.memory,
-            &ProjectionReply { name: &name, version, position, state: Some(ShownBytes::value("state", state)) },
+            &ProjectionReply { name: (&*name).into(), version, position, state: Some(value(state)) },
         )
     })
     .await

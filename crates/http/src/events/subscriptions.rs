@@ -15,19 +15,21 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::EventReply;
 use super::shown_event;
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::TagReply;
 use crate::commit::committed;
-use crate::commit::reply::{FetchedReply, fetched};
+use crate::commit::reply::fetched;
 use crate::error::Problem;
 use crate::idempotency::{NoRequestKey, RequestKey};
 use crate::params::{Params, PathNames};
-use crate::queues::{self, QueueReply};
+use crate::queues;
 use crate::response::{JsonResponse, bounded};
 use crate::stats::SubscriptionStats;
+use quire_api::reply::EventReply;
+use quire_api::reply::FetchedReply;
+use quire_api::reply::QueueReply;
+use quire_api::reply::TagReply;
 use quire_api::request::SubscriptionRequest;
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -78,7 +80,7 @@ impl SubscriptionReply {
     fn of(view: &ReadView<'_>, name: &str, subscription: &Subscription) -> Self {
         let items = subscription.query.items.iter().map(|item| ItemReply {
             types: item.types.iter().map(|event_type| &**event_type).collect(),
-            tags: item.tags.iter().map(|tag| TagReply(tag)).collect(),
+            tags: item.tags.iter().map(|tag| TagReply((&**tag).into())).collect(),
         });
         let query = to_raw_value(&QueryReply { items: items.collect() }).expect("a query has strings for keys");
         let attempts = &subscription.attempts;

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::{ShownBytes, shown};
+use crate::bytes::value;
 use crate::commit::{ReadPart, commit_part};
 use crate::error::Problem;
 use crate::given::GivenField;
@@ -25,6 +25,7 @@ use crate::idempotency::RequestKey;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
+use quire_api::reply::BlockReply;
 use quire_api::request::PartRequest;
 
 /// How long a list searches for blocks before it returns what it has.
@@ -36,51 +37,27 @@ const SLOTS_AT_ONCE: u32 = 65_536;
 /// How many slots are scanned in a step.
 const SLOTS_PER_STEP: u64 = 16;
 
-/// A block in a response.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct BlockReply {
-    id: String,
-    name: Option<String>,
-    version: u64,
-    kind: String,
-    source: String,
-    tags: Vec<String>,
-    time_ms: u64,
-    #[serde(flatten)]
-    #[schemars(with = "shown::Metadata")]
-    metadata: ShownBytes<'static>,
-    #[serde(flatten)]
-    #[schemars(with = "shown::Content")]
-    content: ShownBytes<'static>,
+/// Copies a block, within the free memory.
+///
+/// # Errors
+/// When there is too little memory.
+pub(super) fn block_within(claim: &mut Claim, block: &Block<'_>) -> Result<BlockReply, Problem> {
+    claim.grow(block.metadata.len() + block.content.len())?;
+    Ok(block_reply(block))
 }
 
-impl BlockReply {
-    /// Copies a block, within the free memory.
-    ///
-    /// # Errors
-    /// When there is too little memory.
-    pub(super) fn within(claim: &mut Claim, block: &Block<'_>) -> Result<Self, Problem> {
-        claim.grow(block.metadata.len() + block.content.len())?;
-        Ok(BlockReply::of(block))
-    }
-
-    /// The same in a response made of lines.
-    pub(super) fn on_a_line(self) -> Self {
-        BlockReply { metadata: self.metadata.on_a_line(), content: self.content.on_a_line(), ..self }
-    }
-
-    pub(super) fn of(block: &Block<'_>) -> Self {
-        BlockReply {
-            id: block.id.to_string(),
-            name: block.name.map(str::to_owned),
-            version: block.version.get(),
-            kind: block.kind.to_owned(),
-            source: block.source.to_owned(),
-            tags: block.tags().map(str::to_owned).collect(),
-            time_ms: block.time.as_millis(),
-            metadata: ShownBytes::value("metadata", block.metadata.to_vec()),
-            content: ShownBytes::value("content", block.content.to_vec()),
-        }
+/// Copies a block.
+pub(super) fn block_reply(block: &Block<'_>) -> BlockReply {
+    BlockReply {
+        id: block.id.to_string(),
+        name: block.name.map(str::to_owned),
+        version: block.version.get(),
+        kind: block.kind.to_owned(),
+        source: block.source.to_owned(),
+        tags: block.tags().map(str::to_owned).collect(),
+        time_ms: block.time.as_millis(),
+        metadata: value(block.metadata.to_vec()),
+        content: value(block.content.to_vec()),
     }
 }
 
@@ -126,7 +103,7 @@ pub(crate) async fn block(
     bounded(BoundedRequest::begin(&app.database), move |database| {
         let mut claim = app.memory.claim();
         let snapshot = snapshot(database, &graph, at)?;
-        let found = snapshot.block(id, |block| BlockReply::within(&mut claim, block))?;
+        let found = snapshot.block(id, |block| block_within(&mut claim, block))?;
         JsonResponse::within(claim, &found.ok_or_else(|| unknown_block(&snapshot, id, given_name(is_by_id, &block)))??)
     })
     .await
@@ -178,7 +155,7 @@ pub(crate) async fn versions(
                 let position = change.place.position.get();
                 Ok(match &change.what {
                     GraphChangeKind::BlockPut(block) => {
-                        VersionReply::Put { position, block: Box::new(BlockReply::within(&mut claim, block)?) }
+                        VersionReply::Put { position, block: Box::new(block_within(&mut claim, block)?) }
                     }
                     _ => VersionReply::Deleted { position, time_ms: change.time.as_millis() },
                 })
@@ -230,7 +207,7 @@ pub(crate) async fn list(
         let next = asked.with(|filter| {
             let plan = ListPlan { filter, source_prefix: &source_prefix };
             snapshot.list(&plan, from, Some(LIST_TIME_MAX), |block| {
-                match BlockReply::within(&mut claim, block) {
+                match block_within(&mut claim, block) {
                     Ok(block) => blocks.push(block),
                     Err(problem) => {
                         refused = Some(problem);

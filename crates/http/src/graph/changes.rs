@@ -14,19 +14,18 @@ use quire::{Database, ErrorKind, GraphChanges, Place, Position};
 use quire_access::BoundedRequest;
 use quire_access::budget::ByteClaim;
 use quire_api::ListPage;
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::json;
 
-use super::blocks::BlockReply;
+use super::blocks::block_reply;
 use crate::app::App;
-use crate::bytes::{ShownBytes, shown};
+use crate::bytes::value;
 use crate::error::Problem;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames, within};
 use crate::presentation::Presentation;
 use crate::response::{JsonResponse, aside, bounded, text_of};
 use crate::sse::{self, Outlet, SseMessage};
+use quire_api::reply::{ChangeKind, ChangeReply, ChangesRead};
 
 /// How long a request may wait for a change, in milliseconds.
 const WAIT_MS_MAX: u64 = 60_000;
@@ -39,59 +38,6 @@ const BATCH_BYTES: usize = 256 << 10;
 
 /// A page ends with the change whose metadata and content reach this size in bytes.
 const PAGE_BYTES: usize = 16 << 20;
-
-/// A fact of a page of changes.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ChangesRead {
-    /// Where a reader continues, also after the last change.
-    next: String,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ChangeReply {
-    position: u64,
-    time_ms: u64,
-    #[serde(flatten)]
-    what: ChangeKind,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ChangeKind {
-    BlockPut(Box<BlockReply>),
-    BlockDeleted {
-        id: String,
-    },
-    EdgePut {
-        source: String,
-        #[serde(rename = "type")]
-        edge_type: String,
-        target: String,
-        #[serde(flatten)]
-        #[schemars(with = "shown::Properties")]
-        properties: ShownBytes<'static>,
-    },
-    EdgeDeleted {
-        source: String,
-        #[serde(rename = "type")]
-        edge_type: String,
-        target: String,
-    },
-}
-
-impl ChangeReply {
-    /// The same in a response made of lines.
-    fn on_a_line(self) -> Self {
-        let what = match self.what {
-            ChangeKind::BlockPut(block) => ChangeKind::BlockPut(Box::new(block.on_a_line())),
-            ChangeKind::EdgePut { source, edge_type, target, properties } => {
-                ChangeKind::EdgePut { source, edge_type, target, properties: properties.on_a_line() }
-            }
-            other => other,
-        };
-        ChangeReply { what, ..self }
-    }
-}
 
 /// `GET /v1/graphs/{graph}/changes`: puts and deletions, in order. With `wait_ms` it waits for a
 /// change when there is none.
@@ -262,13 +208,13 @@ fn told(Place { position, index }: Place) -> String {
 
 fn shown(change: &GraphChange<'_>) -> ChangeReply {
     let what = match &change.what {
-        GraphChangeKind::BlockPut(block) => ChangeKind::BlockPut(Box::new(BlockReply::of(block))),
+        GraphChangeKind::BlockPut(block) => ChangeKind::BlockPut(Box::new(block_reply(block))),
         GraphChangeKind::BlockDeleted { block } => ChangeKind::BlockDeleted { id: block.to_string() },
         GraphChangeKind::EdgePut { source, edge_type, target, properties } => ChangeKind::EdgePut {
             source: source.to_string(),
             edge_type: (*edge_type).to_owned(),
             target: target.to_string(),
-            properties: ShownBytes::value("properties", properties.to_vec()),
+            properties: value(properties.to_vec()),
         },
         GraphChangeKind::EdgeDeleted { source, edge_type, target } => ChangeKind::EdgeDeleted {
             source: source.to_string(),

@@ -4,30 +4,14 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use quire_access::BoundedRequest;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::{block_id, is_by_id, position, snapshot};
 use crate::app::App;
-use crate::bytes::{ShownBytes, shown};
+use crate::bytes::value;
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct EdgeReply {
-    source: String,
-    #[serde(rename = "type")]
-    edge_type: String,
-    target: String,
-    /// The time of its last put.
-    time_ms: u64,
-    /// The position of its last put.
-    position: u64,
-    #[serde(flatten)]
-    #[schemars(with = "shown::Properties")]
-    properties: ShownBytes<'static>,
-}
+use quire_api::reply::EdgeReply;
 
 /// `GET /v1/graphs/{graph}/edges`: the edge with this `source`, `type` and `target`.
 pub(crate) async fn edge(
@@ -54,7 +38,7 @@ pub(crate) async fn edge(
                 target: to.to_string(),
                 time_ms: edge.time.as_millis(),
                 position: edge.place.position.get(),
-                properties: ShownBytes::value("properties", edge.properties.to_vec()),
+                properties: value(edge.properties.to_vec()),
             })
         })?;
         let unknown = || {

@@ -9,7 +9,7 @@ use quire_access::BoundedRequest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::blocks::BlockReply;
+use super::blocks::block_within;
 use super::snapshot;
 use crate::app::App;
 use crate::body::Body;
@@ -18,6 +18,7 @@ use crate::json::BoundedList;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
+use quire_api::reply::BlockReply;
 use quire_api::request::BlockRequest;
 
 /// Maximum number of blocks in a request.
@@ -62,7 +63,7 @@ pub(crate) async fn get(
         for id in ids {
             let block = snapshot.block(id, |block| {
                 bytes += block.metadata.len() + block.content.len();
-                if bytes > ANSWER_BYTES_MAX { Err(too_large()) } else { BlockReply::within(claim, block) }
+                if bytes > ANSWER_BYTES_MAX { Err(too_large()) } else { block_within(claim, block) }
             })?;
             blocks.push(block.transpose()?);
         }

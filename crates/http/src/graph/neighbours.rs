@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
+use quire_api::reply::NeighbourReply;
 
 pub(super) const DIRECTIONS: [(&str, Direction); 3] =
     [("outgoing", Direction::Outgoing), ("incoming", Direction::Incoming), ("both", Direction::Both)];
@@ -23,16 +24,6 @@ pub(super) const DIRECTIONS: [(&str, Direction); 3] =
 pub(crate) struct NeighbourCount {
     position: u64,
     count: usize,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct NeighbourReply {
-    id: String,
-    name: Option<String>,
-    #[serde(rename = "type")]
-    edge_type: String,
-    /// Which end of the edge the neighbour is.
-    end: &'static str,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -104,7 +95,12 @@ pub(crate) async fn neighbours(
             .filter(|_| more)
             .map(|(block, edge_type, end)| format!("{}-{}-{block}-{edge_type}", snapshot.at(), shown(*end)));
         let reply = |(block, edge_type, end): (BlockId, String, End)| {
-            Ok(NeighbourReply { id: block.to_string(), name: name(&snapshot, block)?, edge_type, end: shown(end) })
+            Ok(NeighbourReply {
+                id: block.to_string(),
+                name: name(&snapshot, block)?,
+                edge_type,
+                end: shown(end).into(),
+            })
         };
         let neighbours = found.into_iter().map(reply).collect::<Result<Vec<_>, Problem>>()?;
         JsonResponse::of(&app.memory, &ListPage::of(neighbours, next, GraphRead { position: snapshot.at().get() }))

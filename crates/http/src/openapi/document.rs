@@ -8,8 +8,8 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::operations::{Describe, OperationRow, Parameter, ParameterKind, RequestShape, ResponseShape, operations};
-use crate::commit::reply::PartReply;
-use crate::error::ProblemReply;
+use quire_api::reply::PartReply;
+use quire_api::reply::ProblemReply;
 
 const SCHEMAS: &str = "#/components/schemas/";
 

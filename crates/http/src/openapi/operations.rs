@@ -7,31 +7,35 @@ use quire_api::request::{
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use crate::bulk::BulkReply;
-use crate::commit::reply::CommitReply;
 use crate::compact::CompactionReply;
 use crate::events::project::{ProjectReply, ProjectRequest};
-use crate::events::projections::ProjectionReply;
 use crate::events::subscriptions::{DeliveredReply, SubscriptionReply};
-use crate::events::{
-    AppendReply, EventReply, EventsRead, ReadRequest, SourceReply, SourcesRead, StatsReply, StoreReply,
-};
-use crate::graph::blocks::{BlockCount, BlockReply, MissingBlock, VersionReply};
-use crate::graph::changes::{ChangeReply, ChangesRead};
-use crate::graph::edge::EdgeReply;
+use crate::graph::blocks::{BlockCount, MissingBlock, VersionReply};
 use crate::graph::get::{BlocksAnswer, BlocksReply, BlocksRequest};
-use crate::graph::neighbours::{Degree, NeighbourCount, NeighbourReply};
+use crate::graph::neighbours::{Degree, NeighbourCount};
 use crate::graph::transfer::commit::ImportReply;
 use crate::graph::walks::{ComponentsReply, OrderReply, PathsReply, StartsRequest, WalkCount, WalkReply};
 use crate::graph::{GraphRead, GraphReply, OneGraph};
-use crate::groups::{GroupEventReply, GroupEventRequest, GroupReply, GroupWithOffsets, PositionReply, PositionRequest};
+use crate::groups::{GroupEventRequest, PositionRequest};
 use crate::health::Health;
-use crate::jobs::{JobReply, JobWithHistory};
-use crate::life::JobEventReply;
-use crate::queues::{FetchAllRequest, FetchReply, FetchRequest, QueueReply};
-use crate::records::{RecordReply, RecordsPosition};
+use crate::queues::FetchAllRequest;
 use crate::stats::Stats;
-use crate::topics::{TopicGroupReply, TopicReply, TopicWithPartitions};
+use quire_api::reply::BlockReply;
+use quire_api::reply::BulkReply;
+use quire_api::reply::CommitReply;
+use quire_api::reply::EdgeReply;
+use quire_api::reply::JobEventReply;
+use quire_api::reply::NeighbourReply;
+use quire_api::reply::ProjectionReply;
+use quire_api::reply::{AppendReply, EventReply, EventsRead, SourceReply, SourcesRead, StatsReply, StoreReply};
+use quire_api::reply::{ChangeReply, ChangesRead};
+use quire_api::reply::{FetchReply, QueueReply};
+use quire_api::reply::{GroupEventReply, GroupReply, GroupWithOffsets, PositionReply};
+use quire_api::reply::{JobReply, JobWithHistory};
+use quire_api::reply::{RecordReply, RecordsPosition};
+use quire_api::reply::{TopicGroupReply, TopicReply, TopicWithPartitions};
+use quire_api::request::FetchRequest;
+use quire_api::request::ReadRequest;
 
 /// One operation: a route with its method.
 pub(super) struct OperationRow {

@@ -5,9 +5,10 @@ use serde_json::value::RawValue;
 
 use super::caller::ImportClient;
 use super::item::{BlockItem, EdgeItem, EndItem, Item, ItemList, wrong};
-use crate::bytes::ShownBytes;
+use crate::bytes::value;
 use crate::error::Problem;
 use crate::json::{self, Misread};
+use quire_api::reply::{ShownBytes, names};
 use quire_api::request::{Base64, Text, given};
 
 #[derive(Debug, Deserialize)]
@@ -138,9 +139,9 @@ enum ItemLine<'a> {
         source: &'a str,
         tags: &'a [String],
         #[serde(flatten)]
-        metadata: ShownBytes<'a>,
+        metadata: ShownBytes<'a, names::Metadata>,
         #[serde(flatten)]
-        content: ShownBytes<'a>,
+        content: ShownBytes<'a, names::Content>,
     },
     Edge {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -154,7 +155,7 @@ enum ItemLine<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         target_id: Option<String>,
         #[serde(flatten)]
-        properties: ShownBytes<'a>,
+        properties: ShownBytes<'a, names::Properties>,
     },
 }
 
@@ -177,8 +178,8 @@ pub(super) fn write(item: &Item, out: &mut Vec<u8>) {
             kind: &block.kind,
             source: &block.source,
             tags: &block.tags,
-            metadata: ShownBytes::line("metadata", &block.metadata[..]),
-            content: ShownBytes::line("content", &block.content[..]),
+            metadata: value(&block.metadata[..]).on_a_line(),
+            content: value(&block.content[..]).on_a_line(),
         },
         Item::Edge(edge) => ItemLine::Edge {
             source: name(&edge.source),
@@ -186,7 +187,7 @@ pub(super) fn write(item: &Item, out: &mut Vec<u8>) {
             edge_type: &edge.edge_type,
             target: name(&edge.target),
             target_id: parts(&edge.target),
-            properties: ShownBytes::line("properties", &edge.properties[..]),
+            properties: value(&edge.properties[..]).on_a_line(),
         },
     };
     serde_json::to_writer(&mut *out, &written).expect("memory takes everything");

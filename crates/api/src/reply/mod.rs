@@ -1,0 +1,30 @@
+//! The JSON of responses: one type for each answer. The server writes it, and clients read it.
+//!
+//! A client asks for `as=base64`, so that each value has one key and its exact bytes.
+//! [`ShownBytes`] reads only this form.
+#![expect(
+    missing_docs,
+    reason = "a comment on a field would be in the description of the API; docs/http.md explains the fields"
+)]
+
+mod commit;
+mod events;
+mod graph;
+mod jobs;
+mod problem;
+mod streams;
+mod value;
+
+pub use commit::{CommitReply, EachReply, FetchedReply, PartReply};
+pub use events::{
+    AppendReply, EventReply, EventsRead, ProjectionReply, SourceReply, SourcesRead, StatsReply, StoreReply,
+};
+pub use graph::{BlockReply, ChangeKind, ChangeReply, ChangesRead, EdgeReply, NeighbourReply};
+pub use jobs::{BulkReply, FetchReply, JobEventReply, JobReply, JobWithHistory, QueueReply, StepReply};
+pub use problem::{CodeName, ProblemReply};
+pub use streams::{
+    GroupEventReply, GroupReply, GroupSourceReply, GroupWithOffsets, HeaderReply, MemberReply, OffsetReply,
+    PartitionReply, PositionReply, RecordReply, RecordsPosition, SettingsReply, SkippedRecord, TopicGroupReply,
+    TopicOffsetReply, TopicReply, TopicWithPartitions,
+};
+pub use value::{ShownBytes, TagReply, ValueForm, ValueNames, names};
