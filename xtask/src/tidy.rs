@@ -5,7 +5,7 @@
 //! files ─▶ lexer ─▶ headers · unsafety · purity ·      ├─▶ violations, all of them
 //!                   circle · leftovers · opens ·       │
 //!                   format_page · links · listeners ·  │
-//!                   proofs · assertions ·              │
+//!                   owners · proofs · assertions ·     │
 //!                   voice ─────────────────────────────┘
 //! ```
 //!
@@ -27,6 +27,7 @@ mod lexer;
 mod links;
 mod listeners;
 mod opens;
+mod owners;
 mod proofs;
 mod purity;
 mod unsafety;
@@ -83,6 +84,7 @@ pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
         format_page::check,
         links::check,
         listeners::check,
+        owners::check,
         proofs::check,
         voice::check,
     ];

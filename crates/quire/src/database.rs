@@ -105,7 +105,7 @@ impl Database {
     }
 
     /// Returns the same database for one client: commits of the returned value and of its handles
-    /// are refused where `guard` does not permit them.
+    /// are refused where `guard` does not permit them. Reads are not checked.
     #[must_use]
     pub fn guarded(&self, guard: Arc<Guard>) -> Database {
         Database { guard: Some(guard), ..self.clone() }

@@ -4,6 +4,7 @@
 //! space that the name may be in. It never scans the rules.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::hash::{BuildHasherDefault, Hasher};
@@ -121,6 +122,30 @@ impl Grants {
             masks |= self.masks_of_spaces(kind, name, separator);
         }
         masks
+    }
+
+    /// The rules that cover every resource of a kind, with each denial that covers any of them.
+    pub(crate) fn masks_of_every(&self, kind: ResourceKind) -> Masks {
+        let of_kind = &self.kinds[usize::from(kind.number())];
+        let mut masks = of_kind.any;
+        let own = of_kind.literals.values().chain(of_kind.prefixes.iter().map(|grant| &grant.masks));
+        let spaces = self.spaces.values().chain([&self.kinds[usize::from(ResourceKind::Space.number())].any]);
+        for part in own.chain(spaces.filter(|_| kind.separator().is_some())) {
+            masks.denied |= part.denied;
+        }
+        masks
+    }
+
+    /// The names of a kind that rules give, and for each prefix and space a name that it covers.
+    pub(crate) fn names(&self, kind: ResourceKind) -> impl Iterator<Item = String> {
+        let of_kind = &self.kinds[usize::from(kind.number())];
+        let given = of_kind.literals.keys().chain(of_kind.prefixes.iter().map(|grant| &grant.prefix));
+        let separator = kind.separator();
+        let spaces = if separator == Some('.') { &self.dotted_spaces } else { &self.spaces };
+        let in_spaces = spaces.keys().filter_map(move |space| separator.map(|separator| format!("{space}{separator}")));
+        // A name in a space that only rules on every space cover.
+        let in_any = separator.map(String::from);
+        given.map(|name| String::from(&**name)).chain(in_spaces).chain(in_any)
     }
 
     fn masks_of_spaces(&self, kind: ResourceKind, name: &str, separator: char) -> Masks {

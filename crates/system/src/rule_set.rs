@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use quire_model::{Operation, Position, Resource, Timestamp};
+use quire_model::{Operation, Position, Resource, ResourceKind, Timestamp};
 
 use crate::grants::{Grants, Masks, NameMap};
 use crate::{ApiKey, BuiltInRole, KeyId, RuleSubject, ScramCredential, ScramMechanism, SecretHash, System, User};
@@ -108,26 +108,51 @@ impl RuleSet {
     /// * A key with rules of its own allows what these rules and the principal's rights allow.
     ///
     /// The set reads no clock: check [`Principal::expires`] as well.
+    #[inline]
     pub fn allows(&self, principal: &Principal, operation: Operation, resource: Resource<'_>) -> bool {
+        self.allows_by(principal, operation, |grants| grants.masks(resource))
+    }
+
+    #[inline]
+    fn allows_by(&self, principal: &Principal, operation: Operation, masks: impl Fn(&Grants) -> Masks) -> bool {
         if let Some(id) = &principal.key {
             let Some(key) = self.keys.get(id).filter(|key| key.key.is_enabled && key.principal == principal.name)
             else {
                 return false;
             };
-            let is_narrowed = |grants: &Grants| !grants.masks(resource).allow(operation);
+            let is_narrowed = |grants: &Grants| !masks(grants).allow(operation);
             if key.narrowed.as_ref().is_some_and(is_narrowed) {
                 return false;
             }
         }
-        let mut masks: Masks = self.everyone.masks(resource);
+        let mut found: Masks = masks(&self.everyone);
         if let Some(grants) = self.principals.get(&*principal.name) {
             if grants.user.as_ref().is_some_and(|user| !user.is_enabled) {
                 return false;
             }
-            masks |= grants.own.masks(resource);
-            grants.roles.iter().for_each(|role| masks |= role.masks(resource));
+            found |= masks(&grants.own);
+            grants.roles.iter().for_each(|role| found |= masks(role));
         }
-        masks.allow(operation)
+        found.allow(operation)
+    }
+
+    /// Whether the principal may perform the operation on every resource of the kind: rules on
+    /// every name allow it, and no rule on any name denies it.
+    pub fn allows_every(&self, principal: &Principal, operation: Operation, kind: ResourceKind) -> bool {
+        self.allows_by(principal, operation, |grants| grants.masks_of_every(kind))
+    }
+
+    /// Whether the principal may perform the operation on any resource of the kind.
+    pub fn allows_any(&self, principal: &Principal, operation: Operation, kind: ResourceKind) -> bool {
+        let named = self.principals.get(&*principal.name);
+        let own = named.into_iter().flat_map(|grants| {
+            let roles = grants.roles.iter().map(|role| &**role);
+            roles.chain([&grants.own])
+        });
+        let of_key = principal.key.as_ref().and_then(|id| self.keys.get(id)?.narrowed.as_ref());
+        let mut names = own.chain([&self.everyone]).chain(of_key).flat_map(|grants| grants.names(kind));
+        self.allows(principal, operation, Resource::new(kind, ""))
+            || names.any(|name| self.allows(principal, operation, Resource::new(kind, &name)))
     }
 
     /// The principal of an API key, by the hash of its secret. `None` for an unknown, disabled or

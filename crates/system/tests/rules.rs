@@ -78,8 +78,60 @@ fn rules(count_max: usize) -> impl Strategy<Value = Vec<AccessRule>> {
     proptest::collection::vec(rule, 0..count_max)
 }
 
+/// A user whose own and whose key's rules are these, if it has a key.
+fn with_rules(own: &[AccessRule], of_key: Option<&[AccessRule]>) -> (RuleSet, Principal) {
+    let (mut world, id) = (World::<System>::new(), KeyId::parse("0123456789").unwrap());
+    let key = NewKey {
+        id,
+        secret: SecretHash([1; 32]),
+        user: USER,
+        rules: of_key,
+        expires: Some(Timestamp::from_micros(9)),
+        note: "",
+    };
+    commit(&mut world, &[Command::CreateUser { user: USER, roles: &[] }, Command::CreateKey(key)]);
+    add(&mut world, &RuleSubject::Principal(USER.to_owned()), own);
+    (world.model.rule_set(), principal(USER, of_key.map(|_| id)))
+}
+
+/// Whether the rules allow the operation on every resource of the kind, by the definition.
+fn naive_every(rules: &[AccessRule], operation: Operation, kind: ResourceKind) -> bool {
+    let is_denied = rules.iter().any(|rule| {
+        let may_cover = rule.kind == kind || rule.kind == ResourceKind::Space && kind.separator().is_some();
+        let is_of = rule.operation == operation || rule.operation == Operation::All;
+        rule.effect == RuleEffect::Deny && may_cover && is_of
+    });
+    let is_allowed = rules.iter().any(|rule| {
+        let grants = rule.operation == Operation::All || operation.allowed_by().contains(&rule.operation);
+        rule.effect == RuleEffect::Allow && rule.kind == kind && rule.pattern == RulePattern::Any && grants
+    });
+    is_allowed && !is_denied
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_and_any_resource_of_a_kind_are_allowed_by_their_definitions(
+        own in rules(6),
+        of_key in proptest::option::of(rules(4)),
+        resources in proptest::collection::vec(names(), 1..6),
+    ) {
+        let (set, caller) = with_rules(&own, of_key.as_deref());
+        let denies = own.iter().chain(of_key.iter().flatten()).any(|rule| rule.effect == RuleEffect::Deny);
+        for (kind, operation) in ResourceKind::ALL.into_iter().flat_map(|kind| Operation::ALL.map(|op| (kind, op))) {
+            let expected = naive_every(&own, operation, kind)
+                && of_key.as_ref().is_none_or(|of_key| naive_every(of_key, operation, kind));
+            let every = set.allows_every(&caller, operation, kind);
+            prop_assert_eq!(every, expected, "{} {}", operation, kind);
+            let allows = |name: &String| set.allows(&caller, operation, Resource::new(kind, name));
+            prop_assert!(!every || resources.iter().all(allows), "{operation} {kind}");
+            let any = set.allows_any(&caller, operation, kind);
+            // A name that a denial excludes may be the only one that is tried.
+            prop_assert!(denies || of_key.is_some() || any || !resources.iter().any(allows), "{operation} {kind}");
+            prop_assert!(!every || any, "{operation} {kind}");
+        }
+    }
 
     #[test]
     fn a_rule_set_allows_what_the_naive_evaluator_allows(
