@@ -70,6 +70,13 @@ pub(crate) fn check_upstream(upstream: &Upstream<'_>) -> Result<(), Refusal> {
 /// Checks that a new name or label has no control character, if it is text. Those in the log may
 /// have some. A tag that is no text is shown as base64.
 pub(crate) fn check_printable(label: &[u8]) -> Result<(), LabelProblem> {
+    // Every control character has such a byte, and most labels have none.
+    let may_begin_control = |byte: &u8| *byte < 0x20 || matches!(byte, 0x7f | 0xc2);
+    if label.iter().any(may_begin_control) { check_each_character(label) } else { Ok(()) }
+}
+
+#[cold]
+fn check_each_character(label: &[u8]) -> Result<(), LabelProblem> {
     let Ok(text) = core::str::from_utf8(label) else { return Ok(()) };
     match text.char_indices().find(|(_, character)| character.is_control()) {
         Some((at, _)) => Err(LabelProblem::Control { at }),
@@ -185,5 +192,26 @@ fn check_tag(tag: &[u8]) -> Result<(), LabelProblem> {
             Some(at) => Err(LabelProblem::Nul { at }),
             None => Ok(()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+
+    #[test]
+    fn exactly_the_control_characters_are_not_printable() {
+        for character in '\0'..=char::MAX {
+            let checked = check_printable(format!("a{character}b").as_bytes());
+            let expected = if character.is_control() { Err(LabelProblem::Control { at: 1 }) } else { Ok(()) };
+            assert_eq!(checked, expected, "{character:?}");
+        }
+    }
+
+    #[test]
+    fn a_label_that_is_no_text_is_not_searched_for_control_characters() {
+        assert_eq!(check_printable(b"\x00\xff"), Ok(()));
     }
 }
