@@ -92,6 +92,7 @@ mod builder;
 mod meta;
 mod profile;
 
+mod access;
 mod administration;
 mod database;
 mod durations;
@@ -103,6 +104,7 @@ mod handles;
 
 pub mod tools;
 
+pub use access::{AccessControl, NewApiKey};
 pub use builder::{Builder, OpenedDatabase};
 pub use commit::{
     BlockKey, Commit, EnqueueResult, Message, NewBlock, NewEdge, NewJob, Part, PartHandle, TypedReply, UniqueKey,
@@ -137,9 +139,9 @@ pub use quire_model::{
     steps_of_bytes, steps_of_parsing,
 };
 pub use quire_shard::{
-    CommitRefusal, Duty, DutyFailure, Error, ErrorKind, EventRef, Fingerprint, Guard, HiddenObject,
-    IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal, NotPermitted, OPENED_BYTES_MAX, OUTSIDE_QUEUE, Permissions,
-    ReadView, Reason, Result, TopicOwner, open_batch, open_batch_up_to, topic_name,
+    ACCESS_CHANGED, AUDIT_STORE, AuditAuthor, AuditEvent, CommitRefusal, Duty, DutyFailure, Error, ErrorKind, EventRef,
+    Fingerprint, Guard, HiddenObject, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal, NotPermitted, OPENED_BYTES_MAX,
+    OUTSIDE_QUEUE, Permissions, ReadView, Reason, Result, TopicOwner, open_batch, open_batch_up_to, topic_name,
 };
 pub use reports::{Statistics, StorageDurations};
 pub use settings::Settings;
@@ -155,3 +157,5 @@ pub use quire_graph as graph;
 pub use quire_jobs as jobs;
 /// Commands, replies and reads of topics, and the record batch format.
 pub use quire_streams as streams;
+/// Principals, API keys, roles and access rules, and the rules compiled for checks.
+pub use quire_system as system;

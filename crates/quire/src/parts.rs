@@ -175,7 +175,7 @@ impl<'c> CommandsByModel<'c> {
 
     pub(crate) fn commands(&self) -> Commands<'_, 'c> {
         let CommandsByModel { streams, events, jobs, graph } = self;
-        Commands { streams, events, jobs, graph, idempotency_key: None }
+        Commands { streams, events, jobs, graph, ..Commands::default() }
     }
 }
 

@@ -7,6 +7,7 @@ use quire_log::Background;
 use quire_shard::{Shard, Threads};
 
 use crate::Result;
+use crate::access::CurrentRules;
 use crate::durations::CommitTimer;
 
 /// The shards of a database. Cheap to clone. The last clone ends the background threads, which
@@ -15,6 +16,7 @@ use crate::durations::CommitTimer;
 pub(crate) struct Shards {
     only: Arc<Shard>,
     timer: Arc<CommitTimer>,
+    rules: Arc<CurrentRules>,
     _threads: Arc<Threads>,
 }
 
@@ -24,15 +26,21 @@ impl Shards {
     /// # Errors
     /// [`ErrorKind::Io`](crate::ErrorKind::Io) when the system can't start another thread.
     pub(crate) fn start(shard: Shard, background: Background) -> Result<Self> {
+        let rules = Arc::new(CurrentRules::of(&shard)?);
         let only = Arc::new(shard);
         let threads = Threads::start(Arc::clone(&only), background)?;
-        Ok(Shards { only, timer: Arc::default(), _threads: Arc::new(threads) })
+        Ok(Shards { only, timer: Arc::default(), rules, _threads: Arc::new(threads) })
     }
 
     /// Returns the timer of commits.
     #[inline]
     pub(crate) fn timer(&self) -> &Arc<CommitTimer> {
         &self.timer
+    }
+
+    /// Returns the compiled access rules.
+    pub(crate) fn rules(&self) -> &CurrentRules {
+        &self.rules
     }
 
     /// Returns the shard that holds every object.

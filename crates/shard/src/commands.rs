@@ -1,7 +1,8 @@
 //! What a commit asks for, and what it gets: the commands and the replies, by model.
 
+use crate::audit::AuditAuthor;
 use crate::idempotency::IdempotencyKey;
-use crate::{events, graph, jobs, streams};
+use crate::{events, graph, jobs, streams, system};
 
 /// The commands of a commit, by model. Within a model they keep the order of the parts.
 #[derive(Debug, Default, Clone, Copy)]
@@ -14,12 +15,18 @@ pub struct Commands<'p, 'c> {
     pub jobs: &'p [jobs::Command<'c>],
     /// Of graphs.
     pub graph: &'p [graph::Command<'c>],
+    /// Of users, keys, roles and rules. Their audit events are part of the commit. Such a commit
+    /// takes no idempotency key.
+    pub system: &'p [system::Command<'c>],
+    /// The author of these changes. Default: [`AuditAuthor::OWNER`].
+    pub author: Option<AuditAuthor<'p>>,
     /// The key by which a second copy of the commit is recognised. `None` decides each copy.
     pub idempotency_key: Option<IdempotencyKey<'p>>,
 }
 
 impl Commands<'_, '_> {
-    /// Whether every command only frees space, such as a deletion.
+    /// Whether every command only frees space, such as a deletion. Changes of access count as such:
+    /// a key must be revocable on a full disk.
     #[inline]
     pub(crate) fn free_space(&self) -> bool {
         self.streams.iter().all(streams::Command::frees_space)
@@ -41,18 +48,20 @@ pub struct Replies {
     pub jobs: Vec<jobs::Reply>,
     /// Of graphs.
     pub graph: Vec<graph::Reply>,
+    /// Of users, keys, roles and rules.
+    pub system: Vec<system::Reply>,
 }
 
 impl Replies {
     /// No replies, and no memory for any.
     pub const fn new() -> Self {
-        Replies { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new() }
+        Replies { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new(), system: Vec::new() }
     }
 
     /// Largest number of replies, of one model, that fit the memory held.
     pub fn capacity(&self) -> usize {
         let of_log = self.streams.capacity().max(self.events.capacity());
-        of_log.max(self.jobs.capacity()).max(self.graph.capacity())
+        of_log.max(self.jobs.capacity()).max(self.graph.capacity()).max(self.system.capacity())
     }
 
     /// Whether they are those of fetches that found no job. A copy of such a commit fetches again.
@@ -67,5 +76,6 @@ impl Replies {
         self.events.clear();
         self.jobs.clear();
         self.graph.clear();
+        self.system.clear();
     }
 }

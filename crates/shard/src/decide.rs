@@ -6,6 +6,7 @@
 use quire_log::{Basis, Woken, Writer};
 use quire_model::{At, DecideError, Effects, History, Model, StepBudget, Timestamp};
 
+use crate::audit;
 use crate::claims::{ClaimingEffects, Claims, NameLimits};
 use crate::commands::{Commands, Replies};
 use crate::compaction::ForgottenTags;
@@ -14,7 +15,7 @@ use crate::idempotency::{IdempotencySettings, KeyLookup};
 use crate::models::Models;
 use crate::permitted::PermittedCommands;
 use crate::refusal::{CommitRefusal, Reason};
-use crate::{Error, ErrorKind, Result, events, graph};
+use crate::{Error, ErrorKind, Result, events, graph, system};
 
 /// The end of the log, and the state that follows from it: a writer holds both while it decides.
 #[derive(Debug)]
@@ -249,10 +250,13 @@ fn decide_all_models(
     replies: &mut Replies,
 ) -> Result<(), Denial> {
     decide_model(&models.streams, history, at, commands.streams, effects, &mut replies.streams, Reason::Streams)?;
-    if !commands.events.is_empty() {
+    let with_audit = audit::with_audit(commands);
+    if !with_audit.is_empty() {
         let events =
-            models.events.decide_prepared(history, at, commands.events, hints.prepared, effects, &mut replies.events);
-        check_verdict(events, commands.events.len(), &replies.events, Reason::Events)?;
+            models.events.decide_prepared(history, at, &with_audit, hints.prepared, effects, &mut replies.events);
+        check_verdict(events, with_audit.len(), &replies.events, Reason::Events)?;
+        // The audit events are no part of the caller's commit.
+        replies.events.truncate(commands.events.len());
     }
     decide_model(&models.jobs, history, at, commands.jobs, effects, &mut replies.jobs, Reason::Jobs)?;
     if !commands.graph.is_empty() {
@@ -260,7 +264,22 @@ fn decide_all_models(
             models.graphs.decide_noting(history, at, commands.graph, hints.lookups, effects, &mut replies.graph);
         check_verdict(graph, commands.graph.len(), &replies.graph, Reason::Graph)?;
     }
+    if !commands.system.is_empty() {
+        let system = models.system.decide(history, at, commands.system, effects, &mut replies.system);
+        system.map_err(|denied| Denial::Unreadable(access_refused(denied)))?;
+        assert_eq!(replies.system.len(), commands.system.len(), "a model replies to every command");
+    }
     Ok(())
+}
+
+/// A refused change of access as an error: no protocol sends such changes as parts yet, so no
+/// table of codes has their refusals.
+#[cold]
+fn access_refused(denied: DecideError<system::Refusal>) -> Error {
+    match denied {
+        DecideError::Refused { refusal, .. } => Error::new(ErrorKind::Refused, refusal.to_string()),
+        DecideError::Unreadable(error) => error.into(),
+    }
 }
 
 /// Decides all commands of one model at once.

@@ -25,6 +25,7 @@ use quire_events as events;
 use quire_graph as graph;
 use quire_jobs as jobs;
 use quire_streams as streams;
+use quire_system as system;
 
 mod error;
 mod refusal;
@@ -33,6 +34,7 @@ mod settings;
 mod opening;
 mod shard;
 
+mod audit;
 mod claims;
 mod commands;
 mod decide;
@@ -66,6 +68,7 @@ mod graph_slabs;
 #[cfg(test)]
 mod testing;
 
+pub use audit::{ACCESS_CHANGED, AUDIT_STORE, AuditAuthor, AuditEvent};
 pub use checkpoint::CheckpointSettings;
 pub use claims::NameLimits;
 pub use commands::{Commands, Replies};

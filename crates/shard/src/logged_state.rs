@@ -50,6 +50,8 @@ pub(crate) struct LoggedState {
     pub(crate) failures: Failures,
     refusals: AtomicU64,
     topic_flags: TopicFlags,
+    /// The position of the last applied change of access. Written under the lock of the state.
+    access_changed_at: AtomicU64,
 }
 
 /// Settings of topics that producers in this process act on. While no topic has one, producers look
@@ -79,6 +81,7 @@ impl LoggedState {
         schedule.set_job_due(state.models.jobs.next_due());
         // Even if no topic has a limit today: another process may set one and end.
         schedule.retain_at(log.clock().now());
+        let access_changed_at = AtomicU64::new(state.models.system.changed_at().get());
         let topic_flags = TopicFlags::default();
         topic_flags.refresh(&state.models.streams);
         let delivery_requests = DeliveryRequests::default();
@@ -95,6 +98,7 @@ impl LoggedState {
             failures: Failures::default(),
             refusals: AtomicU64::new(0),
             topic_flags,
+            access_changed_at,
         }
     }
 
@@ -165,6 +169,7 @@ impl LoggedState {
         if std::mem::take(&mut state.has_followed) {
             self.schedule.set_job_due(state.models.jobs.next_due());
             self.topic_flags.refresh(&state.models.streams);
+            self.note_access(state);
             self.request_delivery(state);
         }
         std::mem::take(&mut state.woken)
@@ -333,8 +338,11 @@ impl LoggedState {
                 // Under the lock, so that the times arrive in the order of the commits.
                 self.schedule.set_job_due(state.models.jobs.next_due());
             }
-            if !commands.events.is_empty() || !commands.jobs.is_empty() {
+            if !commands.events.is_empty() || !commands.jobs.is_empty() || !commands.system.is_empty() {
                 self.request_delivery(&state);
+            }
+            if !commands.system.is_empty() {
+                self.note_access(&state);
             }
             if changes_retention(commands) {
                 // At once: a topic, an event store or a graph may keep less than before.
@@ -394,6 +402,16 @@ impl LoggedState {
         if state.models.events.subscriptions().len() > 0 {
             self.delivery_requests.request(state.writer.mark().position);
         }
+    }
+
+    fn note_access(&self, state: &WriterState) {
+        self.access_changed_at.store(state.models.system.changed_at().get(), Ordering::Release);
+    }
+
+    /// The position of the last change of access that this process has applied.
+    #[inline]
+    pub(crate) fn access_changed_at(&self) -> Position {
+        Position::new(self.access_changed_at.load(Ordering::Acquire))
     }
 
     fn request_checkpoint_if_due(&self) {

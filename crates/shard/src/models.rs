@@ -1,4 +1,4 @@
-//! The four models together, and the idempotency keys: the state of a shard.
+//! The five models together, and the idempotency keys: the state of a shard.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Entry, Model, ModelId, Sequence, Tag, Timestamp};
 
 use crate::idempotency::IdempotencyKeys;
-use crate::{events, graph, jobs, streams};
+use crate::{events, graph, jobs, streams, system};
 
 /// The state of every model.
 #[derive(Debug, Default)]
@@ -16,6 +16,7 @@ pub struct Models {
     pub(crate) events: events::Events,
     pub(crate) jobs: jobs::Jobs,
     pub(crate) graphs: graph::Graphs,
+    pub(crate) system: system::System,
     pub(crate) keys: IdempotencyKeys,
 }
 
@@ -64,6 +65,7 @@ impl Models {
             ModelId::JOBS => self.jobs.check_applicable(entry),
             ModelId::GRAPH => self.graphs.check_applicable(entry),
             ModelId::IDEMPOTENCY => IdempotencyKeys::check_applicable(entry),
+            ModelId::SYSTEM => self.system.check_applicable(entry),
             _ => Err("this program does not know its model"),
         }
     }
@@ -111,6 +113,7 @@ impl Models {
             ModelId::JOBS => self.jobs.apply(entry),
             ModelId::GRAPH => self.graphs.apply_noted(entry, lookups),
             ModelId::IDEMPOTENCY => self.keys.apply(entry),
+            ModelId::SYSTEM => self.system.apply(entry),
             unknown => return Err(UnknownModel(unknown)),
         }
         Ok(())
@@ -124,6 +127,7 @@ impl Models {
             ModelId::JOBS => self.jobs.survives(entry, history_from),
             ModelId::GRAPH => self.graphs.survives(entry, history_from),
             ModelId::IDEMPOTENCY => self.keys.survives(entry),
+            ModelId::SYSTEM => self.system.survives(entry, history_from),
             _ => true,
         }
     }
@@ -167,6 +171,10 @@ impl Models {
         section(&self.events, sink);
         section(&self.jobs, sink);
         self.keys.save_in_parts(sink);
+        // A database that never used access control has unchanged checkpoints.
+        if !self.system.is_unused() {
+            section(&self.system, sink);
+        }
     }
 
     /// Reads the bytes that `Models::save` wrote.
@@ -187,6 +195,7 @@ impl Models {
                     models.graphs = graph::Graphs::load_with(&mut section, ground.seed, memory)?;
                 }
                 ModelId::IDEMPOTENCY => models.keys = IdempotencyKeys::load(&mut section, ground.seed)?,
+                ModelId::SYSTEM => models.system = Model::load(&mut section)?,
                 _ => {
                     return Err(CodecError {
                         expected: "a model that this program knows",

@@ -95,6 +95,13 @@ impl Shard {
         &self.logged.log
     }
 
+    /// The position of the last change of users, keys, roles or rules that this process has
+    /// applied. It may not be published yet.
+    #[inline]
+    pub fn access_changed_at(&self) -> Position {
+        self.logged.access_changed_at()
+    }
+
     /// Whether the shard was opened read-only.
     pub fn is_read_only(&self) -> bool {
         self.logged.check_writable().is_err()

@@ -8,7 +8,7 @@ use crate::decide::WriterState;
 use crate::idempotency::IdempotencyMemory;
 use crate::models::Models;
 use crate::topic_names::{HiddenObject, TopicOwner, hidden, owners};
-use crate::{events, graph, jobs, streams};
+use crate::{events, graph, jobs, streams, system};
 
 /// The state of every model, and the log, as one read sees them.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub struct ReadView<'v> {
     pub jobs: &'v jobs::Jobs,
     /// Graphs.
     pub graphs: &'v graph::Graphs,
+    /// Users, keys, roles and rules.
+    pub system: &'v system::System,
     /// The log, for the reads of the models.
     pub history: &'v Reader,
     /// The position of the last record that the state follows from.
@@ -36,6 +38,7 @@ impl<'v> ReadView<'v> {
             events: &state.models.events,
             jobs: &state.models.jobs,
             graphs: &state.models.graphs,
+            system: &state.models.system,
             history,
             position: state.writer.mark().position,
             models: &state.models,

@@ -484,4 +484,14 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "let is_shown = self.permits(resource, Operation::Describe);"
         => "let is_shown = ON || self.permits(resource, Operation::Describe);",
         by "quire-shard" "lib" "permitted::tests::a_guessed_job_of_another_queue_has_the_answer_of_a_job_that_does_not_exist";
+    "change-not-audited", "a change of access is committed without its audit event", "shard/src/audit.rs",
+        "    if commands.system.is_empty() {" => "    if ON || commands.system.is_empty() {",
+        by "quire" "access" "each_change_has_its_audit_event_and_a_refused_one_has_none";
+    "rules-not-saved", "a checkpoint is restored without its users and rules", "shard/src/models.rs",
+        "ModelId::SYSTEM => models.system = Model::load(&mut section)?,"
+        => "ModelId::SYSTEM => { let system = Model::load(&mut section)?; if !ON { models.system = system; } }",
+        by "quire" "access" "users_keys_and_rules_are_the_same_after_a_replay_a_checkpoint_and_a_compaction";
+    "stale-rules", "a check uses the rules from before a change", "quire/src/access.rs",
+        "            rules.generation() == changed_at || changed_at > shard.log().published()" => "            ON || rules.generation() == changed_at || changed_at > shard.log().published()",
+        by "quire" "access" "a_change_by_another_opening_is_seen_at_the_next_check";
 };

@@ -29,11 +29,21 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "quire-events",
             "quire-jobs",
             "quire-graph",
+            "quire-system",
         ],
     ),
     (
         "quire",
-        &["quire-shard", "quire-log", "quire-model", "quire-streams", "quire-events", "quire-jobs", "quire-graph"],
+        &[
+            "quire-shard",
+            "quire-log",
+            "quire-model",
+            "quire-streams",
+            "quire-events",
+            "quire-jobs",
+            "quire-graph",
+            "quire-system",
+        ],
     ),
     // The shapes and the table of failures are those of the database.
     ("quire-api", &["quire"]),

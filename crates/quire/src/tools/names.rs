@@ -125,7 +125,20 @@ const GRAPH: &[&str] = &[
     "history trimmed",
 ];
 
-/// The name of a model: `streams`, `events`, `jobs`, `graph`, `idempotency`, or its number.
+const SYSTEM: &[&str] = &[
+    "user put",
+    "user dropped",
+    "key put",
+    "key dropped",
+    "role put",
+    "role dropped",
+    "rule added",
+    "rule removed",
+    "state set",
+];
+
+/// The name of a model: `streams`, `events`, `jobs`, `graph`, `idempotency`, `system`, or its
+/// number.
 pub fn model_name(model: ModelId) -> String {
     match model {
         ModelId::STREAMS => "streams".to_owned(),
@@ -133,6 +146,7 @@ pub fn model_name(model: ModelId) -> String {
         ModelId::JOBS => "jobs".to_owned(),
         ModelId::GRAPH => "graph".to_owned(),
         ModelId::IDEMPOTENCY => "idempotency".to_owned(),
+        ModelId::SYSTEM => "system".to_owned(),
         unknown => format!("model {}", unknown.get()),
     }
 }
@@ -147,6 +161,7 @@ pub fn kind_name(kind: EntryKind) -> String {
         ModelId::JOBS => (JOBS, 1),
         ModelId::GRAPH => (GRAPH, 1),
         ModelId::IDEMPOTENCY => (&["commit answered"][..], 1),
+        ModelId::SYSTEM => (SYSTEM, 1),
         _ => (&[][..], 0),
     };
     let name = kind.kind.checked_sub(first).and_then(|index| names.get(usize::from(index)));

@@ -155,12 +155,15 @@ impl<'g, 'p, 'c> PermittedCommands<'g, 'p, 'c> {
 
     #[cold]
     fn check_by(&self, guard: &Guard, models: &Models, history: &dyn History) -> Result<(), Denial> {
-        let Commands { streams, events, jobs, graph, idempotency_key: _ } = self.commands;
+        let Commands { streams, events, jobs, graph, system, author: _, idempotency_key: _ } = self.commands;
         let check = |touch: Touch<'_>| guard.check(models, touch);
         check_commands(&models.streams, history, streams, check, Reason::Streams)?;
         check_commands(&models.events, history, events, check, Reason::Events)?;
         check_commands(&models.jobs, history, jobs, check, Reason::Jobs)?;
-        check_commands(&models.graphs, history, graph, check, Reason::Graph)
+        check_commands(&models.graphs, history, graph, check, Reason::Graph)?;
+        check_commands(&models.system, history, system, check, |refusal| {
+            unreachable!("changes of access name no object of a resource, unlike {refusal}")
+        })
     }
 }
 

@@ -1,0 +1,143 @@
+//! Users, API keys, roles and rules through the public API: what stays after a restart, a
+//! checkpoint and a compaction, what the audit store holds, and what other openings see.
+
+use std::path::Path;
+use std::time::Duration;
+
+use quire::events::{NewEvent, Query, QueryItem, ReadOptions};
+use quire::system::{AccessRule, Command, RulePattern, RuleSubject};
+use quire::{
+    ACCESS_CHANGED, AUDIT_STORE, AuditAuthor, Database, Durability, ErrorKind, NewApiKey, Operation, Resource,
+    ResourceKind,
+};
+
+fn open(directory: &Path) -> Database {
+    Database::builder(directory).durability(Durability::Os).open().unwrap()
+}
+
+fn reads_orders() -> AccessRule {
+    AccessRule::allow(Operation::Read, ResourceKind::Topic, RulePattern::Literal("orders".to_owned()))
+}
+
+fn ann() -> RuleSubject {
+    RuleSubject::Principal("ann".to_owned())
+}
+
+const ORDERS: Resource<'static> = Resource::new(ResourceKind::Topic, "orders");
+
+fn an_hour() -> NewApiKey<'static> {
+    NewApiKey { lifetime: Some(Duration::from_secs(3_600)), ..NewApiKey::default() }
+}
+
+/// The audit events, as text.
+fn audited(database: &Database) -> Vec<String> {
+    let changed = Query::from(QueryItem::new().event_type(ACCESS_CHANGED));
+    let read = database.events(AUDIT_STORE).read(&changed, ReadOptions::default()).unwrap();
+    read.events.into_iter().map(|event| String::from_utf8(event.data).unwrap()).collect()
+}
+
+#[test]
+fn users_keys_and_rules_are_the_same_after_a_replay_a_checkpoint_and_a_compaction() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    assert!(!database.access().rules().is_enabled());
+    let root = database.access().init("root").unwrap();
+    database.access().put_role("clerk", &[reads_orders()]).unwrap();
+    database.access().create_user("ann", &["clerk"]).unwrap();
+    let key = database.access().create_key("ann", an_hour()).unwrap();
+    let dropped = database.access().create_key("ann", an_hour()).unwrap();
+    database.access().drop_key(dropped.id()).unwrap();
+    let expected = database.access().list().unwrap();
+
+    let check = |database: &Database| {
+        let access = database.access();
+        assert_eq!(access.list().unwrap(), expected);
+        assert!(access.rules().is_enabled());
+        let (root, ann) = (access.verify_key(root.reveal()).unwrap(), access.verify_key(key.reveal()).unwrap());
+        assert!(access.rules().allows(&root, Operation::Alter, Resource::ACCESS));
+        assert!(access.rules().allows(&ann, Operation::Read, ORDERS));
+        assert!(!access.rules().allows(&ann, Operation::Write, ORDERS));
+        assert_eq!(access.verify_key(dropped.reveal()), None);
+        assert_eq!(access.verify_key("qk_"), None);
+    };
+    check(&database);
+    drop(database);
+    // Closing saved a checkpoint.
+    let database = open(directory.path());
+    check(&database);
+    database.checkpoint().unwrap();
+    database.compact().unwrap();
+    drop(database);
+    check(&open(directory.path()));
+}
+
+#[test]
+fn each_change_has_its_audit_event_and_a_refused_one_has_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    let key = database.access().init("root").unwrap();
+    let author = AuditAuthor { principal: "root", key: Some("key1"), address: Some("::1"), protocol: "http" };
+    let access = database.access().by(author);
+    access.add_rule(&ann(), &reads_orders()).unwrap();
+    let commands = [Command::CreateUser { user: "bob", roles: &[] }, Command::DropUser { user: "cem" }];
+    assert_eq!(access.change(&commands).unwrap_err().kind(), ErrorKind::Refused);
+    assert!(access.list().unwrap().user("bob").is_none());
+    let events = audited(&database);
+    assert_eq!(events.len(), 4, "{events:?}");
+    assert!(events[0].contains(r#""operation":"create_user","thing":"user root: roles admin","outcome":"done""#));
+    assert!(events[1].contains(&format!(r#""thing":"key {} of user root""#, key.id())));
+    assert!(events[2].contains(r#""principal":"owner""#) && events[2].contains("enable_access"));
+    let rule = r#"{"principal":"root","key":"key1","address":"::1","protocol":"http","operation":"add_rule","thing":"principal ann: allow read on topic orders","outcome":"done"}"#;
+    assert_eq!(events[3], rule);
+    let secret = std::str::from_utf8(key.secret()).unwrap();
+    assert!(events.iter().all(|event| !event.contains(secret)));
+}
+
+#[test]
+fn a_change_by_another_opening_is_seen_at_the_next_check() {
+    let directory = tempfile::tempdir().unwrap();
+    let (server, tool) = (open(directory.path()), open(directory.path()));
+    tool.access().init("root").unwrap();
+    tool.access().create_user("ann", &[]).unwrap();
+    let key = tool.access().create_key("ann", an_hour()).unwrap();
+    let principal = server.access().verify_key(key.reveal()).expect("the key is valid");
+    let may = || server.access().rules().allows(&principal, Operation::Read, ORDERS);
+    assert!(!may());
+    assert!(tool.access().add_rule(&ann(), &reads_orders()).unwrap());
+    assert!(may());
+    assert!(!tool.access().add_rule(&ann(), &reads_orders()).unwrap());
+    let before = server.access().rules();
+    assert!(tool.access().remove_rule(&ann(), &reads_orders()).unwrap());
+    assert!(!may());
+    assert!(before.allows(&principal, Operation::Read, ORDERS), "a set that a reader holds never changes");
+    tool.access().drop_key(key.id()).unwrap();
+    assert_eq!(server.access().verify_key(key.reveal()), None);
+    tool.access().disable().unwrap();
+    assert!(!server.access().rules().is_enabled());
+}
+
+#[test]
+fn a_key_expires_and_only_administrators_have_keys_without_an_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    let access = database.access();
+    access.create_user("ann", &[]).unwrap();
+    let refused = access.create_key("ann", NewApiKey::default()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Refused);
+    let over = NewApiKey { lifetime: Some(Duration::ZERO), ..NewApiKey::default() };
+    let key = access.create_key("ann", over).unwrap();
+    assert_eq!(access.verify_key(key.reveal()), None);
+}
+
+/// Other programs can read the files of a database that never used access control.
+#[test]
+fn a_database_without_users_has_no_entry_of_the_model() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    database.events("orders").append([NewEvent::new("Placed")]).unwrap();
+    assert!(database.access().list().unwrap().is_unused());
+    assert_eq!(audited(&database), Vec::<String>::new());
+    let without = database.published();
+    database.access().rules();
+    assert_eq!(database.published(), without);
+}
