@@ -49,6 +49,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("quire-api", &["quire"]),
     ("quire-access", &["quire"]),
     ("quire-kafka", &["quire", "quire-api", "quire-access"]),
+    // A client shares the shapes of requests and replies with the server.
+    ("quire-client", &["quire-api"]),
     ("quire-http", &["quire", "quire-api", "quire-access"]),
     ("quire-grpc", &["quire", "quire-api", "quire-access"]),
     (
@@ -101,12 +103,12 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("schemars", &["quire-api", "quire-http"], "only requests and responses in JSON have a description"),
     (
         "serde",
-        &["quire", "quire-api", "quire-http", "quire-cli", "quire-bench"],
+        &["quire", "quire-api", "quire-client", "quire-http", "quire-cli", "quire-bench"],
         "stored formats are written by hand; `quire` has it for the types of its users, `api` for those of clients",
     ),
     (
         "serde_json",
-        &["quire", "quire-api", "quire-http", "quire-cli", "quire-bench", "quire-chaos", "xtask"],
+        &["quire", "quire-api", "quire-client", "quire-http", "quire-cli", "quire-bench", "quire-chaos", "xtask"],
         "stored formats are written by hand",
     ),
     (

@@ -11,7 +11,7 @@ use quire::{
 };
 
 use super::{
-    ClientAnswer, ClientError, ClientRequest, DONE, GRAPH, LEASE, MADE, MAKER, QUEUE, STORE, TOPIC, TestedDatabase,
+    AnswerError, ClientAnswer, ClientRequest, DONE, GRAPH, LEASE, MADE, MAKER, QUEUE, STORE, TOPIC, TestedDatabase,
 };
 use crate::ledger::PartPositions;
 
@@ -37,7 +37,7 @@ impl EmbeddedClient {
         EmbeddedClient { path, sync, database: None }
     }
 
-    fn open(&mut self) -> Result<quire::Database, ClientError> {
+    fn open(&mut self) -> Result<quire::Database, AnswerError> {
         if self.database.is_none() {
             self.database = Some(builder(&self.path, self.sync).open().map_err(trouble)?);
         }
@@ -46,7 +46,7 @@ impl EmbeddedClient {
 }
 
 impl TestedDatabase for EmbeddedClient {
-    fn ask(&mut self, ask: ClientRequest<'_>) -> Result<ClientAnswer, ClientError> {
+    fn ask(&mut self, ask: ClientRequest<'_>) -> Result<ClientAnswer, AnswerError> {
         let database = self.open()?;
         let outcome = database.commit(&commit(ask, &[QUEUE]));
         drop(database);
@@ -148,12 +148,12 @@ fn told(position: u64, replies: &[Reply]) -> ClientAnswer {
     }
 }
 
-fn trouble(error: quire::Error) -> ClientError {
+fn trouble(error: quire::Error) -> AnswerError {
     let message = error.to_string();
     match error.kind() {
-        ErrorKind::NoSpace => ClientError::Full,
-        ErrorKind::Failed => ClientError::Failed(message),
-        ErrorKind::Io => ClientError::Refused(message),
+        ErrorKind::NoSpace => AnswerError::Full,
+        ErrorKind::Failed => AnswerError::Failed(message),
+        ErrorKind::Io => AnswerError::Refused(message),
         kind => panic!("{kind:?}: {message}"),
     }
 }

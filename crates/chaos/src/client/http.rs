@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use ureq::Agent;
 
 use super::{
-    ClientAnswer, ClientError, ClientRequest, DONE, GRAPH, LEASE, MADE, MAKER, QUEUE, STORE, TOPIC, TestedDatabase,
+    AnswerError, ClientAnswer, ClientRequest, DONE, GRAPH, LEASE, MADE, MAKER, QUEUE, STORE, TOPIC, TestedDatabase,
 };
 use crate::ledger::PartPositions;
 
@@ -24,8 +24,8 @@ impl HttpSession {
         HttpSession { agent: config.into(), url: format!("http://{address}/v1/commit") }
     }
 
-    fn post(&self, body: &Value) -> Result<(u16, Value), ClientError> {
-        let unknown = |error: ureq::Error| ClientError::Unknown(error.to_string());
+    fn post(&self, body: &Value) -> Result<(u16, Value), AnswerError> {
+        let unknown = |error: ureq::Error| AnswerError::Unknown(error.to_string());
         let mut response =
             self.agent.post(&self.url).content_type("application/json").send(body.to_string()).map_err(unknown)?;
         let text = response.body_mut().read_to_string().map_err(unknown)?;
@@ -35,15 +35,15 @@ impl HttpSession {
 }
 
 impl TestedDatabase for HttpSession {
-    fn ask(&mut self, ask: ClientRequest<'_>) -> Result<ClientAnswer, ClientError> {
+    fn ask(&mut self, ask: ClientRequest<'_>) -> Result<ClientAnswer, AnswerError> {
         let (status, answer) = self.post(&json!({ "parts": parts(ask) }))?;
         match (status, answer["code"].as_str().unwrap_or_default()) {
             (200, _) => Ok(told(ask, &answer)),
             (409, "condition_failed") => Ok(ClientAnswer::ConditionFailed(answer["position"].as_u64())),
             (409, "stale_lease") => Ok(ClientAnswer::Stale),
-            (507, "no_space") => Err(ClientError::Full),
-            (503, "failed") => Err(ClientError::Failed(answer.to_string())),
-            (500, "io") => Err(ClientError::Refused(answer.to_string())),
+            (507, "no_space") => Err(AnswerError::Full),
+            (503, "failed") => Err(AnswerError::Failed(answer.to_string())),
+            (500, "io") => Err(AnswerError::Refused(answer.to_string())),
             _ => panic!("{ask:?} was answered {status}: {answer}"),
         }
     }

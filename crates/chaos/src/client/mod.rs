@@ -94,7 +94,7 @@ pub(crate) enum ClientAnswer {
 
 /// Why there was no answer.
 #[derive(Debug)]
-pub(crate) enum ClientError {
+pub(crate) enum AnswerError {
     /// The disk is full; nothing was committed.
     Full,
     /// The system refused an operation; the commit may have happened.
@@ -107,7 +107,7 @@ pub(crate) enum ClientError {
 
 /// The connection to a database.
 trait TestedDatabase {
-    fn ask(&mut self, ask: ClientRequest<'_>) -> Result<ClientAnswer, ClientError>;
+    fn ask(&mut self, ask: ClientRequest<'_>) -> Result<ClientAnswer, AnswerError>;
 }
 
 impl Task {
@@ -151,10 +151,10 @@ impl Task {
                 Ok(()) => rest(REST),
                 Err(trouble) => {
                     tell(&match trouble {
-                        ClientError::Full => Line::Full,
-                        ClientError::Refused(message) => Line::Refused(message),
-                        ClientError::Failed(message) => Line::Failed(message),
-                        ClientError::Unknown(message) => Line::Unknown(message),
+                        AnswerError::Full => Line::Full,
+                        AnswerError::Refused(message) => Line::Refused(message),
+                        AnswerError::Failed(message) => Line::Failed(message),
+                        AnswerError::Unknown(message) => Line::Unknown(message),
                     });
                     rest(REST_AFTER_TROUBLE);
                 }
@@ -173,7 +173,7 @@ struct Client<'t> {
 }
 
 impl Client<'_> {
-    fn make(&mut self, database: &mut dyn TestedDatabase) -> Result<(), ClientError> {
+    fn make(&mut self, database: &mut dyn TestedDatabase) -> Result<(), AnswerError> {
         self.number += 1;
         let id = format!("{}.{}.{}", self.name, self.run, self.number);
         match database.ask(ClientRequest::Make { id: &id, name: self.name, last: self.last })? {
@@ -188,7 +188,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    fn claim(&self, database: &mut dyn TestedDatabase) -> Result<(), ClientError> {
+    fn claim(&self, database: &mut dyn TestedDatabase) -> Result<(), AnswerError> {
         let claim = format!("claim:{}", now_ms() / CLAIM_MS);
         match database.ask(ClientRequest::Claim { claim: &claim, name: self.name })? {
             ClientAnswer::Claimed { position, event } => {
@@ -200,7 +200,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    fn work(&self, database: &mut dyn TestedDatabase, random: &mut Rng) -> Result<(), ClientError> {
+    fn work(&self, database: &mut dyn TestedDatabase, random: &mut Rng) -> Result<(), AnswerError> {
         let fetched = match database.ask(ClientRequest::Fetch { count: random.u32(1..5), name: self.name })? {
             ClientAnswer::Fetched(fetched) => fetched,
             other => panic!("unexpected answer to a fetch: {other:?}"),

@@ -1,0 +1,30 @@
+//! A typed client of a Quire server, over HTTP. Its calls block.
+//!
+//! ```no_run
+//! use quire_client::Client;
+//! use quire_client::reply::PartReply;
+//! use quire_client::request::{CommitRequest, Enqueue, Produce};
+//!
+//! let client = Client::builder("http://127.0.0.1:7070").build()?;
+//! let commit = CommitRequest::of(Enqueue::new("mails", "to: ada")).and(Produce::new("orders", "17"));
+//! let done = client.commit(&commit)?;
+//! assert!(matches!(done.replies[0], PartReply::Enqueued { .. }));
+//! # Ok::<(), quire_client::ClientError>(())
+//! ```
+//!
+//! # Path of a call
+//! ```text
+//! request ─▶ JSON, idempotency key ─▶ attempt ─▶ reply
+//!                                      │   ▲
+//!                                      ▼   │ the same body and key, after a pause
+//!                                   no answer, 429, 503 ─▶ deadline exceeded ─▶ ClientError
+//! ```
+
+mod client;
+mod error;
+mod pages;
+
+pub use client::{Client, ClientBuilder};
+pub use error::{ClientError, FailureKind};
+pub use pages::PageItems;
+pub use quire_api::{Code, reply, request};
