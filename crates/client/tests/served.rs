@@ -109,7 +109,7 @@ fn a_lost_answer_and_an_overload_are_retried_with_the_same_key() {
             "",
             "HTTP/1.1 503 Unavailable\r\nretry-after: 0\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
             "HTTP/1.1 429 Many\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 38\r\n\r\n{\"position\":7,\"time_ms\":1,\"replies\":[]}",
+            "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 39\r\n\r\n{\"position\":7,\"time_ms\":1,\"replies\":[]}",
         ];
         answers.map(|answer| {
             let (mut stream, _) = listener.accept().expect("a connection");
