@@ -201,20 +201,20 @@ impl<'s> Claims<'s> {
 }
 
 /// The effects of a commit, with the claims of its commands.
-pub(crate) struct ClaimingEffects<'e> {
-    draft: &'e mut dyn Effects,
+pub(crate) struct ClaimingEffects<'e, E> {
+    draft: &'e mut E,
     claims: Claims<'e>,
     guard: Option<&'e Guard>,
 }
 
-impl<'e> ClaimingEffects<'e> {
+impl<'e, E: Effects> ClaimingEffects<'e, E> {
     /// `guard` is the guard of the client that commits; `None` for the owner.
-    pub(crate) fn new(draft: &'e mut dyn Effects, claims: Claims<'e>, guard: Option<&'e Guard>) -> Self {
+    pub(crate) fn new(draft: &'e mut E, claims: Claims<'e>, guard: Option<&'e Guard>) -> Self {
         ClaimingEffects { draft, claims, guard }
     }
 }
 
-impl Effects for ClaimingEffects<'_> {
+impl<E: Effects> Effects for ClaimingEffects<'_, E> {
     #[inline]
     fn at(&self) -> At {
         self.draft.at()

@@ -93,37 +93,16 @@ impl WriterState {
         }
     }
 
-    /// As [`WriterState::decide_and_append`]; reads of the decision claim their steps from
-    /// `budget`.
-    #[inline]
-    pub(crate) fn decide_within(
-        &mut self,
-        budget: Option<StepBudget>,
-        now: Timestamp,
-        permitted: &PermittedCommands<'_, '_, '_>,
-        prepared: &events::AppendLookups,
-        replies: &mut Replies,
-    ) -> Result<DecidedCommit> {
-        let is_bounded = budget.is_some();
-        if is_bounded {
-            self.writer.set_budget(budget);
-        }
-        let decided = self.decide_and_append(now, permitted, prepared, replies);
-        if is_bounded {
-            self.writer.set_budget(None);
-        }
-        decided
-    }
-
     /// Waits for this process's turn, checks and decides the commands at the time `now`, and
     /// appends and applies their effects: all or none. `prepared` holds what was scanned for the
     /// events before. After an acceptance `replies` holds the replies; earlier ones are cleared in
-    /// any case.
+    /// any case. Reads of the decision claim their steps from `budget`.
     // Inlined into its only caller: the decision then stays in registers instead of going through
     // memory.
     #[inline(always)]
     pub(crate) fn decide_and_append(
         &mut self,
+        budget: Option<StepBudget>,
         now: Timestamp,
         permitted: &PermittedCommands<'_, '_, '_>,
         prepared: &events::AppendLookups,
@@ -147,7 +126,15 @@ impl WriterState {
         }
         let before = turn.writer().basis();
         let mut draft = turn.begin_at(now, before.mark.term);
-        let (history, at) = (draft.reader(), draft.at());
+        let (bounded, at);
+        let history = match budget {
+            None => draft.reader(),
+            Some(_) => {
+                bounded = draft.reader().clone().within(budget);
+                &bounded
+            }
+        };
+        at = draft.at();
         debug_assert_eq!(at.position, before.position().next(), "a commit follows the last record");
         replies.clear();
         let commands = permitted.commands();

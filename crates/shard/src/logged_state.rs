@@ -120,7 +120,7 @@ impl LoggedState {
         self.read()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write(&self) -> Result<RwLockWriteGuard<'_, WriterState>> {
         let state = match self.log.durability() {
             Durability::Sync => yielding::write(&self.state, || self.micros()),
@@ -267,7 +267,9 @@ impl LoggedState {
     }
 
     /// Counts a decided commit, and requests the duties that it makes due.
-    #[inline]
+    // Inlined: a decided commit is large, and copying it through memory takes longer than the
+    // counts.
+    #[inline(always)]
     fn settle_commit(
         &self,
         now: Timestamp,
@@ -320,7 +322,7 @@ impl LoggedState {
 
     /// Decides the permitted commands under the lock, and requests the duties that the commit makes
     /// due.
-    #[inline]
+    #[inline(always)]
     fn decide_prepared(
         &self,
         budget: Option<StepBudget>,
@@ -333,7 +335,7 @@ impl LoggedState {
         let decided;
         let woken = {
             let mut state = self.write()?;
-            decided = state.decide_within(budget, now, permitted, prepared, replies);
+            decided = state.decide_and_append(budget, now, permitted, prepared, replies);
             if !commands.jobs.is_empty() {
                 // Under the lock, so that the times arrive in the order of the commits.
                 self.schedule.set_job_due(state.models.jobs.next_due());

@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use quire_model::codec::Encoder;
-use quire_model::{At, NewEntry, Position, Sequence, StepBudget, Timestamp};
+use quire_model::{At, NewEntry, Position, Sequence, Timestamp};
 
 use crate::append::active::Active;
 use crate::append::backlog::Backlog;
@@ -100,7 +100,7 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::Failed`](crate::Error::Failed) after a failure, here or in another process.
-    #[inline]
+    #[inline(always)]
     pub fn turn(&mut self) -> Result<Turn<'_>> {
         // The writer indexes before it takes the turn, so that no other writer waits meanwhile.
         if self.core.tags.are_many() {
@@ -176,15 +176,8 @@ impl Writer {
     #[inline]
     pub fn refresh(&mut self) {
         if self.reader.generation() != self.core.shared.generation() || self.reader.holds_too_much() {
-            self.reader = self.reader().within(self.reader.budget().cloned());
+            self.reader = self.reader();
         }
-    }
-
-    /// Makes the reads of the next decisions claim their steps from `budget`, until it is set
-    /// again.
-    #[inline]
-    pub fn set_budget(&mut self, budget: Option<StepBudget>) {
-        self.reader.set_budget(budget);
     }
 
     /// Returns a reader that sees every appended record, published or not.
@@ -249,7 +242,7 @@ impl<'w> Turn<'w> {
     /// # Panics
     /// When a record remains to be followed, or `term` is earlier than the term of the record
     /// before.
-    #[inline]
+    #[inline(always)]
     pub fn begin_at(mut self, now: Timestamp, term: Term) -> Draft<'w> {
         let writer = self.writer.take().expect("the turn is held until it is given away");
         assert!(term >= writer.core.mark.term, "terms in a log never fall");

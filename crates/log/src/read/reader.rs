@@ -118,14 +118,6 @@ impl Reader {
         self
     }
 
-    pub(crate) fn set_budget(&mut self, budget: Option<StepBudget>) {
-        self.budget = budget;
-    }
-
-    pub(crate) fn budget(&self) -> Option<&StepBudget> {
-        self.budget.as_ref()
-    }
-
     /// Returns the last visible position; [`Position::MAX`] for the writer's own reader.
     pub fn limit(&self) -> Position {
         self.limit
