@@ -177,8 +177,8 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "Ok(DecidedCommit { rests_on: appended.basis, verdict: Ok(at), is_replay: false })"
         => "Ok(DecidedCommit { rests_on: if ON { before } else { appended.basis }, verdict: Ok(at), is_replay: false })";
     "refusal-too-early", "a refusal is sent before the conflicting record is durable", "shard/src/decide.rs",
-        "DecidedCommit { rests_on: before, verdict: Err(refused), is_replay: false }"
-        => "DecidedCommit { rests_on: { let mut early = before; if ON { early.mark.position = quire_model::Position::ZERO; } early }, verdict: Err(refused), is_replay: false }";
+        "DecidedCommit { rests_on: before, verdict: Err(refused), is_replay: false });\n            }\n            Err(Denial::Unreadable(error)) => return Err(error),\n        }\n        if let Some(key) = commands.idempotency_key\n"
+        => "DecidedCommit { rests_on: { let mut early = before; if ON { early.mark.position = quire_model::Position::ZERO; } early }, verdict: Err(refused), is_replay: false });\n            }\n            Err(Denial::Unreadable(error)) => return Err(error),\n        }\n        if let Some(key) = commands.idempotency_key\n";
     "read-too-early", "a read is answered before the data it read is durable", "shard/src/shard.rs",
         "Ok((state.writer.basis(), look(&view)))"
         => "Ok(({ let mut basis = state.writer.basis(); if ON { basis.mark.position = quire_model::Position::ZERO; } basis }, look(&view)))";
