@@ -91,6 +91,7 @@ impl Serve {
         let opening = self.graph_memory.of_server(builder).open_and_report()?;
         log_recovery(&opening, opening_watch.elapsed());
         let OpenedDatabase { database, recovery, .. } = opening;
+        check_access(&database, &self.data)?;
         log_mode(&self.data);
         let servers = Servers::start(&database, self.addresses.clone(), self.server_settings()?)?;
         #[cfg(feature = "otlp")]
@@ -234,6 +235,19 @@ fn tell_recovery(out: &mut dyn Write, recovery: &Recovery) -> Result {
 
 /// Most hidden objects that are named.
 const HIDDEN_TOLD_MAX: usize = 16;
+
+/// Refuses to serve a database whose access control is enabled: the servers do not check
+/// permissions, so each client could do everything.
+fn check_access(database: &Database, data: &Path) -> Result {
+    if !database.access().rules().is_enabled() {
+        return Ok(());
+    }
+    Err(CommandError::new(format!(
+        "{} has access control enabled, and this version's servers do not check permissions: open the database in a \
+         program, or disable access control there with `Database::access().disable()`",
+        data.display()
+    )))
+}
 
 /// Warns of objects that Kafka clients do not see, because another object has their topic name.
 fn tell_hidden(out: &mut dyn Write, database: &Database) -> Result {

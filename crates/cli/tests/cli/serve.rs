@@ -29,6 +29,20 @@ fn a_server_stops_on_a_signal_with_status_0_and_keeps_acknowledged_commits() {
     assert_eq!(run_on(&data, &["events", "read", "s"]).succeeded().lines().count(), 2);
 }
 
+#[test]
+fn a_database_with_access_control_is_not_served_to_everybody() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let database = quire::Database::open(&data).expect("opened");
+    database.access().init("root").expect("enabled");
+    drop(database);
+    run_on(&data, &["serve", "--http", "127.0.0.1:0"]).failed_with("has access control enabled");
+    let database = quire::Database::open(&data).expect("opened");
+    database.access().disable().expect("disabled");
+    drop(database);
+    assert_eq!(Server::start(&data).stop_by("INT").0, Some(0));
+}
+
 /// A database whose second and last commit is damaged, as after a crash.
 fn torn(data: &Path) {
     let server = Server::start(data);
