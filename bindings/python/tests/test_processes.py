@@ -78,7 +78,9 @@ def test_the_child_of_a_fork_opens_the_directory_again(db: quire.Database, tmp_p
 
 
 def test_ctrl_c_ends_a_waiting_process(tmp_path: Path) -> None:
-    code = "import sys, quire; s = quire.open(sys.argv[1]).store('s').subscribe(); print(1, flush=True); next(s)"
+    # A process that was started in the background ignores the signal, and so do its children.
+    code = "import signal, sys, quire; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code += "s = quire.open(sys.argv[1]).store('s').subscribe(); print(1, flush=True); next(s)"
     child = subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path / "data")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
