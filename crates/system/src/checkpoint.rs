@@ -10,31 +10,34 @@ use crate::codec::{
     put_key, put_role, put_rule, put_subject, put_user, read_bool, read_key, read_role, read_rule, read_subject,
     read_user, unlike,
 };
+use crate::state::PutEntry;
 
 /// The version of the checkpoint.
 const VERSION: u8 = 1;
 
 impl System {
-    /// Version 1, then the state. The bytes of users, keys and roles are those of entry bodies:
+    /// Version 1, then the state. The bytes of users, keys and roles are those of entry bodies. The
+    /// place of a user or key is that of its entry:
     ///
     /// ```text
-    /// 1 │ enabled u8 │ enabled at: position v, index v │ changed at v
-    ///   │ n v, n × user + │ n v, n × key + │ n v, n × role + │ n v, n × (holder, rule)
+    /// 1 │ enabled u8 │ changed at v │ n v, n × (place, user +) │ n v, n × (place, key +)
+    ///   │ n v, n × role + │ n v, n × (holder, rule)          place: position v, index v
     /// ```
     pub(crate) fn save_to(&self, out: &mut Encoder) {
         out.u8(VERSION).u8(u8::from(self.is_enabled));
-        out.varint(self.enabled_at.position.get()).varint(u64::from(self.enabled_at.index));
         out.varint(self.changed_at.get());
         let mut body = Encoder::new();
         out.varint(self.users.size() as u64);
         for (name, user) in &self.users {
-            put_user(name, user, &mut body);
+            put_place(user.place, out);
+            put_user(name, &user.value, &mut body);
             out.bytes(body.as_slice());
             body.clear();
         }
         out.varint(self.keys.size() as u64);
         for (id, key) in &self.keys {
-            put_key(*id, key, &mut body);
+            put_place(key.place, out);
+            put_key(*id, &key.value, &mut body);
             out.bytes(body.as_slice());
             body.clear();
         }
@@ -56,16 +59,16 @@ impl System {
             return Err(unlike("version 1 of the access rules", from));
         }
         let is_enabled = read_bool(from)?;
-        let enabled_at = Place::new(Position::new(from.varint()?), from.varint_u32()?);
-        let mut system =
-            System { is_enabled, enabled_at, changed_at: Position::new(from.varint()?), ..System::default() };
+        let mut system = System { is_enabled, changed_at: Position::new(from.varint()?), ..System::default() };
         for _ in 0..from.varint()? {
-            let (name, user) = read_whole(from, read_user)?;
-            system.users.insert_mut(name, user);
+            let place = read_place(from)?;
+            let (name, value) = read_whole(from, read_user)?;
+            system.users.insert_mut(name, PutEntry { value, place });
         }
         for _ in 0..from.varint()? {
-            let (id, key) = read_whole(from, read_key)?;
-            system.keys.insert_mut(id, key);
+            let place = read_place(from)?;
+            let (id, value) = read_whole(from, read_key)?;
+            system.keys.insert_mut(id, PutEntry { value, place });
         }
         for _ in 0..from.varint()? {
             let (name, rules): (String, _) = read_whole(from, read_role)?;
@@ -76,6 +79,14 @@ impl System {
         }
         Ok(system)
     }
+}
+
+fn put_place(place: Place, out: &mut Encoder) {
+    out.varint(place.position.get()).varint(u64::from(place.index));
+}
+
+fn read_place(from: &mut Decoder<'_>) -> Result<Place, CodecError> {
+    Ok(Place::new(Position::new(from.varint()?), from.varint_u32()?))
 }
 
 /// Reads a value that takes its bytes as a whole.

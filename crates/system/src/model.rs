@@ -4,12 +4,11 @@ use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{
-    At, DecideError, Effects, Entry, History, Model, ModelId, NewEntry, Operation, ReadError, Resource, Stop,
+    At, DecideError, Effects, Entry, History, Model, ModelId, NewEntry, Operation, Place, ReadError, Resource, Stop,
     Timestamp, Touch, TouchTarget, decide_in_order,
 };
 
 use crate::change::AccessChange;
-use crate::codec::STATE_SET;
 use crate::{Command, Refusal, Reply, System};
 
 impl Model for System {
@@ -63,7 +62,8 @@ impl Model for System {
                 body.clear();
                 change.encode(&mut body);
                 effects.push(NewEntry { kind: change.kind(), tags: &[], sequenced: None, body: &[body.as_slice()] });
-                state.change(change);
+                // The place is not known yet, and no decision asks for it.
+                state.change(change, Place::default());
             }
             Ok(())
         })
@@ -75,18 +75,22 @@ impl Model for System {
 
     fn apply(&mut self, entry: &Entry<'_>) {
         let change = AccessChange::decode(entry.kind, entry.body).expect("the log verified the body of the entry");
-        if entry.kind == STATE_SET {
-            self.enabled_at = entry.place;
-        }
-        self.change(change);
+        self.change(change, entry.place);
         self.changed_at = entry.place.position;
     }
 
-    /// Every change is in the checkpoint, and no reader asks for its entry. Dropped credentials
-    /// therefore leave the disk. Only the entry that enabled access control stays: a log whose
-    /// checkpoint is lost must not open for everyone.
+    /// Only replaced and dropped credentials leave the disk. Everything else stays, because a
+    /// salvage may have to build the state without a checkpoint, from a log of which compaction has
+    /// rewritten any part: no dropped key, disabled user or removed rule may then be in force.
     fn survives(&self, entry: &Entry<'_>, _history_from: Timestamp) -> bool {
-        entry.kind == STATE_SET && self.is_enabled && entry.place == self.enabled_at
+        match AccessChange::decode(entry.kind, entry.body) {
+            Ok(AccessChange::UserPut { name, .. }) => {
+                self.users.get(&name).is_some_and(|user| user.place == entry.place)
+            }
+            Ok(AccessChange::KeyPut { id, .. }) => self.keys.get(&id).is_some_and(|key| key.place == entry.place),
+            // An unreadable entry is kept, so that its reader reports the damage.
+            _ => true,
+        }
     }
 
     fn save(&self, out: &mut Encoder) {

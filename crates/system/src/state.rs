@@ -16,14 +16,19 @@ use crate::{AccessRule, ApiKey, BuiltInRole, KeyId, RuleSubject, ScramCredential
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct System {
     pub(crate) is_enabled: bool,
-    /// The entry that enabled or disabled access control last; the zero place before the first.
-    pub(crate) enabled_at: Place,
     /// The record of the last change.
     pub(crate) changed_at: Position,
-    pub(crate) users: RedBlackTreeMapSync<String, User>,
-    pub(crate) keys: RedBlackTreeMapSync<KeyId, ApiKey>,
+    pub(crate) users: RedBlackTreeMapSync<String, PutEntry<User>>,
+    pub(crate) keys: RedBlackTreeMapSync<KeyId, PutEntry<ApiKey>>,
     pub(crate) roles: RedBlackTreeMapSync<String, Vec<AccessRule>>,
     pub(crate) rules: RedBlackTreeSetSync<(RuleSubject, AccessRule)>,
+}
+
+/// A value with credentials, and the entry that has it: earlier entries leave the disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PutEntry<T> {
+    pub(crate) value: T,
+    pub(crate) place: Place,
 }
 
 /// A user.
@@ -50,22 +55,22 @@ impl System {
 
     /// Returns the users in the order of their names.
     pub fn users(&self) -> impl Iterator<Item = (&str, &User)> {
-        self.users.iter().map(|(name, user)| (name.as_str(), user))
+        self.users.iter().map(|(name, user)| (name.as_str(), &user.value))
     }
 
     /// The user of this name.
     pub fn user(&self, name: &str) -> Option<&User> {
-        self.users.get(name)
+        self.users.get(name).map(|user| &user.value)
     }
 
     /// Returns the keys in the order of their ids.
     pub fn keys(&self) -> impl Iterator<Item = (KeyId, &ApiKey)> {
-        self.keys.iter().map(|(id, key)| (*id, key))
+        self.keys.iter().map(|(id, key)| (*id, &key.value))
     }
 
     /// The key of this id.
     pub fn key(&self, id: KeyId) -> Option<&ApiKey> {
-        self.keys.get(&id)
+        self.keys.get(&id).map(|key| &key.value)
     }
 
     /// Returns the roles in the order of their names, without the built-in ones.
@@ -88,10 +93,11 @@ impl System {
         self.changed_at == Position::ZERO
     }
 
-    /// Applies a change. A dropped user loses its keys and its rules, a dropped role its rules.
-    pub(crate) fn change(&mut self, change: AccessChange) {
+    /// Applies the change of the entry at this place. A dropped user loses its keys and its rules, a
+    /// dropped role its rules.
+    pub(crate) fn change(&mut self, change: AccessChange, place: Place) {
         match change {
-            AccessChange::UserPut { name, user } => self.users.insert_mut(name, user),
+            AccessChange::UserPut { name, user } => self.users.insert_mut(name, PutEntry { value: user, place }),
             AccessChange::UserDropped { name } => {
                 self.users.remove_mut(&name);
                 let own: Vec<KeyId> = self.keys().filter(|(_, key)| key.principal == name).map(|(id, _)| id).collect();
@@ -100,7 +106,7 @@ impl System {
                 });
                 self.remove_rules_of(&RuleSubject::Principal(name));
             }
-            AccessChange::KeyPut { id, key } => self.keys.insert_mut(id, key),
+            AccessChange::KeyPut { id, key } => self.keys.insert_mut(id, PutEntry { value: key, place }),
             AccessChange::KeyDropped { id } => {
                 self.keys.remove_mut(&id);
             }
