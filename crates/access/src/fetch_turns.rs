@@ -117,7 +117,7 @@ impl FetchTurns {
             // Registered before the look, so that no change is missed.
             let changed = self.shared.changed.notified();
             let seen = database.published();
-            let due = self.give_turns(database)?;
+            let due = self.give_turns(database).await?;
             let sleep = async {
                 match due {
                     Some(due) => sleep_until(due).await,
@@ -134,7 +134,7 @@ impl FetchTurns {
 
     /// Gives each queue's oldest fetches a turn for each job that has none. Returns when to look
     /// again.
-    fn give_turns(&self, database: &Database) -> Result<Option<Instant>> {
+    async fn give_turns(&self, database: &Database) -> Result<Option<Instant>> {
         let queues: Vec<(Arc<str>, usize)> = {
             let mut waiting = self.shared.waiting();
             waiting.due = None;
@@ -159,6 +159,8 @@ impl FetchTurns {
                 self.give_turns_of(queue, jobs);
                 rest = after.map_or(rest, |after| rest.min(after));
             }
+            // Other clients of this thread are served between the looks at many queues.
+            tokio::task::yield_now().await;
         }
         let mut waiting = self.shared.waiting();
         waiting.end_rest_after(rest);
