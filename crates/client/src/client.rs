@@ -19,6 +19,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The pause after the first attempt, without jitter.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 
+/// The largest answer, in bytes. Pages of a server are smaller.
+const ANSWER_BYTES_MAX: u64 = 256 << 20;
+
 /// The longest pause that the client chooses.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
@@ -197,8 +200,12 @@ impl Client {
     fn attempt(&self, path: &str, commit: Option<(&str, &str)>, left: Duration) -> Result<Vec<u8>, ClientError> {
         let ClientParts { agent, settings, .. } = &*self.shared;
         let unanswered = |error: ureq::Error| {
-            let message = format!("can't ask the server at {}: {error}", settings.url);
-            ClientError::new(FailureKind::Unanswered, message)
+            let kind = match error {
+                ureq::Error::BadUri(_) | ureq::Error::Http(_) => FailureKind::Invalid,
+                ureq::Error::BodyExceedsLimit(_) => FailureKind::Foreign,
+                _ => FailureKind::Unanswered,
+            };
+            ClientError::new(kind, format!("can't ask the server at {}: {error}", settings.url))
         };
         let url = format!("{}{path}", settings.url);
         let token = settings.api_key.as_ref().map(|key| format!("Bearer {key}"));
@@ -221,7 +228,7 @@ impl Client {
         let mut response = sent.map_err(unanswered)?;
         let status = response.status().as_u16();
         let retry_after = response.headers().get("retry-after").and_then(|seconds| seconds.to_str().ok()?.parse().ok());
-        let body = response.body_mut().with_config().limit(u64::MAX).read_to_vec().map_err(unanswered)?;
+        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec().map_err(unanswered)?;
         match status {
             200 => Ok(body),
             _ => Err(ClientError::of_response(status, &body, retry_after.map(Duration::from_secs))),
