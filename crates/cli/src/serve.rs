@@ -22,6 +22,7 @@ use crate::profile::ProfileArg;
 use crate::reload::Reload;
 use crate::servers::{Addresses, Servers, outlive_hangups};
 use crate::settings::{ServerSetting, SettingSource};
+use crate::stop::StopReason;
 use crate::stopwatch::Stopwatch;
 use crate::storage::StorageArgs;
 use crate::text::counted;
@@ -111,6 +112,9 @@ impl Serve {
         let look = || {
             watch.look(slow_sync.get());
             logger.report_repeated();
+            if database.access().rules().is_enabled() {
+                servers.stop_because(StopReason::AccessControl);
+            }
         };
         let reason = servers.wait_with_reload(look, || reload.run())?;
         let stop = Stopwatch::start();
@@ -125,7 +129,8 @@ impl Serve {
         drop(database);
         info!(target: TARGET, commits, stop_ms = millis(stop.elapsed()), "stopped");
         stopped?;
-        Ok(writeln!(out, "stopped after {}", counted(commits, "commit"))?)
+        writeln!(out, "stopped after {}", counted(commits, "commit"))?;
+        if reason == StopReason::AccessControl { Err(has_access_control(&self.data)) } else { Ok(()) }
     }
 
     /// Checks every setting.
@@ -239,14 +244,18 @@ const HIDDEN_TOLD_MAX: usize = 16;
 /// Refuses to serve a database whose access control is enabled: the servers do not check
 /// permissions, so each client could do everything.
 fn check_access(database: &Database, data: &Path) -> Result {
-    if !database.access().rules().is_enabled() {
-        return Ok(());
+    match database.access().rules().is_enabled() {
+        true => Err(has_access_control(data)),
+        false => Ok(()),
     }
-    Err(CommandError::new(format!(
+}
+
+fn has_access_control(data: &Path) -> CommandError {
+    CommandError::new(format!(
         "{} has access control enabled, and this version's servers do not check permissions: open the database in a \
          program, or disable access control there with `Database::access().disable()`",
         data.display()
-    )))
+    ))
 }
 
 /// Warns of objects that Kafka clients do not see, because another object has their topic name.

@@ -189,6 +189,11 @@ impl Servers {
         Ok(self.stop.reason().expect("the wait ended with a reason"))
     }
 
+    /// Ends the wait of [`Servers::wait_with_reload`] for this reason.
+    pub(crate) fn stop_because(&self, reason: StopReason) {
+        self.stop.ask_for(reason);
+    }
+
     /// Replaces the settings that can change in running servers.
     ///
     /// # Errors

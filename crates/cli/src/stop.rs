@@ -27,6 +27,8 @@ pub enum StopReason {
     Terminate,
     /// The program itself, because a part of it ended.
     Program,
+    /// Access control was enabled, and the servers do not check it.
+    AccessControl,
 }
 
 impl fmt::Display for StopReason {
@@ -35,6 +37,7 @@ impl fmt::Display for StopReason {
             StopReason::Interrupt => "SIGINT",
             StopReason::Terminate => "SIGTERM",
             StopReason::Program => "a server ended",
+            StopReason::AccessControl => "access control was enabled",
         })
     }
 }
@@ -66,7 +69,8 @@ impl StopSignal {
         self.ask_for(StopReason::Program);
     }
 
-    fn ask_for(&self, reason: StopReason) {
+    /// Requests the stop for this reason, unless it is requested.
+    pub fn ask_for(&self, reason: StopReason) {
         self.asked.send_modify(|asked| *asked = asked.or(Some(reason)));
     }
 

@@ -40,7 +40,9 @@ fn a_database_with_access_control_is_not_served_to_everybody() {
     let database = quire::Database::open(&data).expect("opened");
     database.access().disable().expect("disabled");
     drop(database);
-    assert_eq!(Server::start(&data).stop_by("INT").0, Some(0));
+    let server = Server::start(&data);
+    quire::Database::open(&data).expect("opened").access().init("second").expect("enabled");
+    assert_eq!(server.ended().0, Some(1), "a running server notices");
 }
 
 /// A database whose second and last commit is damaged, as after a crash.

@@ -181,15 +181,21 @@ impl Server {
 
     /// Sends a signal, and waits for the end. Returns the status, and the output in the meantime.
     #[track_caller]
-    pub(crate) fn stop_by(mut self, signal: &str) -> (Option<i32>, String) {
+    pub(crate) fn stop_by(self, signal: &str) -> (Option<i32>, String) {
         self.signal(signal);
+        self.ended()
+    }
+
+    /// Waits for the end. Returns the status, and the output in the meantime.
+    #[track_caller]
+    pub(crate) fn ended(mut self) -> (Option<i32>, String) {
         let mut printed = String::new();
         // Its standard output closes at its end.
         loop {
             match self.lines.recv_timeout(PATIENCE) {
                 Ok(line) => printed.extend([&line, "\n"]),
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
-                Err(mpsc::RecvTimeoutError::Timeout) => panic!("it goes on after {signal}"),
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("it goes on"),
             }
         }
         (self.child.wait().expect("it can be waited for").code(), printed)
