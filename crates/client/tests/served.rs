@@ -25,6 +25,17 @@ fn served(check: impl FnOnce(&Client)) {
 }
 
 #[test]
+fn a_request_that_can_not_be_sent_is_invalid_and_is_not_repeated() {
+    // Nobody listens there: a repeated request would end as one without an answer.
+    let client = Client::builder("http://127.0.0.1:1").timeout(Duration::from_secs(2)).build().expect("a client");
+    let commit = CommitRequest::of(Produce::new("orders", "17"));
+    let error = client.commit_with_key(&commit, "a\nb").expect_err("no header");
+    assert_eq!(error.kind(), FailureKind::Invalid, "{error}");
+    let error = client.commit_with_key(&commit, "a").expect_err("nobody listens");
+    assert_eq!(error.kind(), FailureKind::Unanswered, "{error}");
+}
+
+#[test]
 fn a_commit_of_each_model_has_its_replies_and_reads_have_the_exact_bytes() {
     served(|client| {
         let event = NewEventRequest::new("Placed", r#"{"total": 1.10}"#).tag("order:1").tag([0xff, 1]);
