@@ -21,8 +21,10 @@ use crate::workspace::{Workspace, cargo};
 use table::{CANARIES, Canary, Test};
 
 /// The crates that are copied.
-const CRATES: [&str; 12] =
-    ["threads", "mapped", "model", "log", "streams", "events", "jobs", "graph", "shard", "quire", "sim", "access"];
+const CRATES: [&str; 13] = [
+    "threads", "mapped", "model", "log", "streams", "events", "jobs", "graph", "system", "shard", "quire", "sim",
+    "access",
+];
 /// The crates that have the switch. The others use that of the first.
 const SWITCHED: [&str; 2] = ["model", "access"];
 /// Each defect must be noticed within this number of runs.

@@ -93,8 +93,8 @@ impl System {
         self.changed_at == Position::ZERO
     }
 
-    /// Applies the change of the entry at this place. A dropped user loses its keys and its rules, a
-    /// dropped role its rules.
+    /// Applies the change of the entry at this place. A dropped user loses its keys and its rules,
+    /// and a dropped role its rules.
     pub(crate) fn change(&mut self, change: AccessChange, place: Place) {
         match change {
             AccessChange::UserPut { name, user } => self.users.insert_mut(name, PutEntry { value: user, place }),

@@ -491,6 +491,9 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "ModelId::SYSTEM => models.system = Model::load(&mut section)?,"
         => "ModelId::SYSTEM => { let system = Model::load(&mut section)?; if !ON { models.system = system; } }",
         by "quire" "access" "users_keys_and_rules_are_the_same_after_a_replay_a_checkpoint_and_a_compaction";
+    "revoked-dropped", "compaction drops the entries that revoke access", "system/src/model.rs",
+        "            // An unreadable entry is kept, so that its reader reports the damage.\n            _ => true," => "            _ => !ON,",
+        by "quire-system" "behaviour" "whichever_dropped_entries_a_compaction_left_the_log_gives_the_same_state";
     "stale-rules", "a check uses the rules from before a change", "quire/src/access.rs",
         "            rules.generation() == changed_at || changed_at > shard.log().published()" => "            ON || rules.generation() == changed_at || changed_at > shard.log().published()",
         by "quire" "access" "a_change_by_another_opening_is_seen_at_the_next_check";
