@@ -7,8 +7,9 @@
 //! request: the steps of one request, which end when its client leaves
 //! ```
 //!
-//! * [`Listener`]: admits connections, and closes those beyond the limits of
-//!   [`ConnectionSettings`].
+//! * [`Listener`]: admits connections within the limits of [`ConnectionSettings`].
+//! * [`ConnectionActivity`]: the running requests of a connection. Idle connections give their
+//!   places to new ones at a limit.
 //! * [`Connection`]: an admitted connection with its deadlines.
 //! * [`ArrivalDeadline`]: the deadline of a body or a message that has begun.
 //! * [`LiveSettings`] and [`ConnectionLimits`]: settings that are replaced while a server runs.
@@ -38,6 +39,7 @@ mod peer;
 mod places;
 mod stream;
 
+mod activity;
 mod arrival;
 mod connection;
 mod fetch_turns;
@@ -52,6 +54,7 @@ mod turns;
 pub mod browser;
 pub mod budget;
 
+pub use activity::{ConnectionActivity, RunningRequest};
 pub use address::ListenAddress;
 pub use arrival::ArrivalDeadline;
 pub use connection::{Connection, FirstRequest};

@@ -102,10 +102,12 @@ impl Listener {
         self.places.limits()
     }
 
-    /// Admits the next connection. Connections beyond the limits are closed at once, and counted.
+    /// Admits the next connection. Beyond the limits, an idle connection is closed for it. Without
+    /// an idle connection, the new one is closed at once, and counted.
     /// Dropping the future loses no connection.
     pub async fn accept(&self) -> Admission {
         loop {
+            self.places.settled().await;
             let accepted = match &self.socket {
                 Socket::Tcp(listener) => listener.accept().await.map(|(stream, _)| Stream::Tcp(stream)),
                 Socket::Unix { listener, .. } => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
@@ -227,6 +229,7 @@ mod tests {
         let first = TcpStream::connect(address).await.expect("connected");
         let admission = listener.accept().await;
         assert_eq!(admission.peer, Peer::Tcp { local: address, remote: first.local_addr().expect("connected") });
+        let running = admission.place.activity().begin();
         let second = TcpStream::connect(address).await.expect("connected");
         tokio::select! {
             biased;
@@ -234,7 +237,7 @@ mod tests {
             read = second.readable() => read.expect("readable"),
         }
         assert_eq!(second.try_read(&mut [0; 1]).expect("closed"), 0);
-        drop(admission);
+        drop((running, admission));
         let third = TcpStream::connect(address).await.expect("connected");
         let admission = listener.accept().await;
         assert_eq!(admission.peer, Peer::Tcp { local: address, remote: third.local_addr().expect("connected") });

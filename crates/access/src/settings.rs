@@ -9,11 +9,13 @@ const ARRIVAL_BYTES_PER_S: u64 = 256 << 10;
 /// Limits and deadlines of the connections of one listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionSettings {
-    /// Maximum number of connections. A further one is closed as soon as it is accepted. Default:
-    /// 4,096; at least 1.
+    /// Maximum number of connections. A further one takes the place of the longest idle connection
+    /// of the address with the most connections. It is closed if all of those have running
+    /// requests. Default: 4,096; at least 1.
     pub connections_max: usize,
     /// Maximum number of connections from one address: from one IPv4 address, one IPv6 network of
-    /// 64 bits, or one user of a Unix socket. Default: half of `connections_max`, but at least 16;
+    /// 64 bits, or one user of a Unix socket. A further one takes the place of the longest idle
+    /// connection of the address. Default: half of `connections_max`, but at least 16;
     /// at least 1.
     pub connections_per_address_max: Option<usize>,
     /// How long a new connection may take until its first whole request (over HTTP, the head), in

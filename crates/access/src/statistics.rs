@@ -31,6 +31,7 @@ pub struct ConnectionCounters {
     closed: AtomicU64,
     refused_limit: AtomicU64,
     refused_address: AtomicU64,
+    displaced: AtomicU64,
     accept_failures: AtomicU64,
     first_request: AtomicU64,
     request: AtomicU64,
@@ -53,6 +54,8 @@ pub struct ConnectionStatistics {
     pub refused_limit: u64,
     /// Connections that were refused because the limit of their address was reached.
     pub refused_address: u64,
+    /// Idle connections that were closed at a limit, because a new connection took their place.
+    pub displaced: u64,
     /// How often accepting a connection failed, usually for lack of file handles.
     pub accept_failures: u64,
     /// Connections that were closed because no first request arrived in time.
@@ -83,6 +86,7 @@ impl ConnectionCounters {
             open: accepted.saturating_sub(closed),
             refused_limit: get(&self.refused_limit),
             refused_address: get(&self.refused_address),
+            displaced: get(&self.displaced),
             accept_failures: get(&self.accept_failures),
             ended_first_request: get(&self.first_request),
             ended_request: get(&self.request),
@@ -128,6 +132,10 @@ impl ConnectionCounters {
             Refusal::Limit => &self.refused_limit,
             Refusal::Address => &self.refused_address,
         });
+    }
+
+    pub(crate) fn displaced(&self) {
+        add(&self.displaced);
     }
 
     pub(crate) fn closed(&self) {

@@ -126,6 +126,7 @@ impl DatabaseWatch {
             self.log_cut(front_end, "no first request in time", counts.ended_first_request, now_ms);
             self.log_cut(front_end, "slow request", counts.ended_request, now_ms);
             self.log_cut(front_end, "idle", counts.ended_idle, now_ms);
+            self.log_cut(front_end, "idle at the limit on connections", counts.displaced, now_ms);
             self.log_cut(front_end, "response not read", counts.ended_response, now_ms);
         }
         let counts = self.kafka.statistics();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use quire_access::budget::{BudgetCaller, ByteBudget, FrontEnd};
-use quire_access::{BoxedFuture, Connection, ConnectionCounters, FirstRequest, Listener, Peer};
+use quire_access::{BoxedFuture, Connection, ConnectionActivity, ConnectionCounters, FirstRequest, Listener, Peer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio_stream::Stream;
@@ -61,7 +61,15 @@ fn next(
         let admission = listener.accept().await;
         let (connection, peer, first) = Connection::new(admission, settings.connections.first_request());
         let caller = budget.caller(FrontEnd::Grpc, peer.ip());
-        CallConnection { connection, first, peer, caller, cut: Box::pin(closing(cut)) }
+        let needed = connection.place().needed();
+        let cut = async {
+            tokio::select! {
+                () = closing(cut) => {}
+                // A new connection takes the place of this idle one.
+                () = needed => {}
+            }
+        };
+        CallConnection { connection, first, peer, caller, cut: Box::pin(cut), is_cut: false }
     })
 }
 
@@ -72,6 +80,23 @@ pub(crate) struct CallConnection {
     peer: Peer,
     caller: BudgetCaller,
     cut: BoxedFuture<()>,
+    is_cut: bool,
+}
+
+impl CallConnection {
+    /// Whether the connection must end. Otherwise the task is woken when it must.
+    fn poll_cut(&mut self, context: &mut Context<'_>) -> bool {
+        self.is_cut = self.is_cut || self.cut.as_mut().poll(context).is_ready();
+        self.is_cut
+    }
+
+    /// Waits for a write only as long as the connection may last.
+    fn waited(&mut self, context: &mut Context<'_>, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if wrote.is_pending() && self.poll_cut(context) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        wrote
+    }
 }
 
 /// What each call of a connection knows of it.
@@ -80,6 +105,7 @@ pub(crate) struct CallOrigin {
     pub(crate) first: FirstRequest,
     pub(crate) peer: Peer,
     pub(crate) caller: BudgetCaller,
+    pub(crate) activity: ConnectionActivity,
     pub(crate) counters: Arc<ConnectionCounters>,
 }
 
@@ -91,6 +117,7 @@ impl Connected for CallConnection {
             first: self.first.clone(),
             peer: self.peer,
             caller: self.caller.clone(),
+            activity: self.connection.place().activity().clone(),
             counters: Arc::clone(self.connection.place().counters()),
         }
     }
@@ -103,7 +130,7 @@ impl AsyncRead for CallConnection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         // A connection always has a pending read, so this also wakes a silent one.
-        if self.cut.as_mut().poll(context).is_ready() {
+        if self.poll_cut(context) {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
         Pin::new(&mut self.connection).poll_read(context, buffer)
@@ -112,7 +139,8 @@ impl AsyncRead for CallConnection {
 
 impl AsyncWrite for CallConnection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.connection).poll_write(context, bytes)
+        let wrote = Pin::new(&mut self.connection).poll_write(context, bytes);
+        self.waited(context, wrote)
     }
 
     fn poll_write_vectored(
@@ -120,7 +148,8 @@ impl AsyncWrite for CallConnection {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.connection).poll_write_vectored(context, slices)
+        let wrote = Pin::new(&mut self.connection).poll_write_vectored(context, slices);
+        self.waited(context, wrote)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -11,6 +11,7 @@
 //! * A message holds its memory until the call has ended, or in a stream of messages until the
 //!   handler asks for the next one.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +19,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use quire_access::RunningRequest;
 use quire_access::budget::{BudgetCaller, ByteClaim, handle_for};
 use tonic::Status;
 use tonic::body::Body;
@@ -70,6 +72,10 @@ where
         let origin = request.extensions().get::<CallOrigin>().expect("every connection has its origin");
         // A refused call has arrived too.
         origin.first.arrived();
+        let Some(running) = origin.activity.begin() else {
+            // The connection is about to be closed.
+            return Box::pin(async { match std::future::pending::<Infallible>().await {} });
+        };
         if let Err(status) = idempotency::check(request.uri().path(), request.headers()) {
             return Box::pin(async move { Ok(status.into_http()) });
         }
@@ -79,7 +85,8 @@ where
         if let Err(refusal) = claim.grow(CALL_BYTES) {
             return Box::pin(async move { Ok(overloaded(refusal).into_http()) });
         }
-        let call = Arc::new(MeteredCall { claim: Mutex::new(claim), is_answered: AtomicBool::new(false) });
+        let (claim, is_answered) = (Mutex::new(claim), AtomicBool::new(false));
+        let call = Arc::new(MeteredCall { claim, is_answered, _running: running });
         let message_bytes_max = self.message_bytes_max;
         let metered = |body| {
             let progress = MeteredMessages::new(message_bytes_max);
@@ -111,6 +118,8 @@ struct MeteredCall {
     claim: Mutex<ByteClaim>,
     /// Whether the handler has begun its response: what it still reads is a stream of messages.
     is_answered: AtomicBool,
+    /// The connection keeps its place until the call has ended.
+    _running: RunningRequest,
 }
 
 impl MeteredCall {
@@ -350,6 +359,7 @@ mod tests {
             first: Default::default(),
             peer: Peer::Tcp { local: address, remote: address },
             caller: budget.caller(FrontEnd::Grpc, None),
+            activity: quire_access::ConnectionActivity::default(),
             counters: Arc::default(),
         };
         let mut services = MeterText.layer(GrpcWebLayer::new().layer(LargeResponse));

@@ -83,7 +83,7 @@ pub(crate) async fn serve(
     let serving = async {
         tokio::select! {
             ended = serving => ended,
-            // A newer connection takes its place in the reserve.
+            // A newer connection takes its place.
             () = needed => Ok(()),
         }
     };

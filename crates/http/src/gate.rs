@@ -5,16 +5,22 @@
 //! below find the name in the header `X-Request-Id` of the request.
 
 use std::convert::Infallible;
+use std::future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
 use axum::http::header::{CONNECTION, EXPECT};
 use axum::http::{HeaderValue, Request};
 use axum::response::{IntoResponse, Response};
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
-use quire_access::{ConnectionCounters, ConnectionPlace, FirstRequest, LiveSettings, Peer};
+use quire_access::{
+    ConnectionActivity, ConnectionCounters, ConnectionPlace, FirstRequest, LiveSettings, Peer, RunningRequest,
+};
 
 use crate::Settings;
 use crate::arriving::ArrivingBody;
@@ -34,6 +40,7 @@ pub(crate) struct ConnectionGate {
     routes: TowerToHyperService<Router>,
     settings: Arc<LiveSettings<Settings>>,
     counters: Arc<ConnectionCounters>,
+    activity: ConnectionActivity,
     first: FirstRequest,
     peer: Peer,
     is_reserved: bool,
@@ -51,6 +58,7 @@ impl ConnectionGate {
             routes: TowerToHyperService::new(routes),
             settings,
             counters: Arc::clone(place.counters()),
+            activity: place.activity().clone(),
             first,
             peer,
             is_reserved: place.is_reserved(),
@@ -68,6 +76,10 @@ impl ConnectionGate {
 
     /// Answers a request.
     pub(crate) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response, Infallible> {
+        let Some(running) = self.activity.begin() else {
+            // A new connection has the place of this one, which is about to be closed.
+            return future::pending().await;
+        };
         self.first.arrived();
         let id = request_id::of(request.headers());
         // A client that waits for a sign before it sends the body may also send its next request.
@@ -105,7 +117,7 @@ impl ConnectionGate {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response.headers_mut().insert(X_REQUEST_ID, id);
-        Ok(response)
+        Ok(response.map(|body| Body::new(RunningBody { body, _running: running })))
     }
 
     /// Returns the foreign `Origin` of a request, if it has one that is allowed.
@@ -128,5 +140,32 @@ impl ConnectionGate {
             rules::check_body(uri, headers, request.body())
         };
         checked.map(|()| origin).map_err(|problem| (problem, origin.cloned()))
+    }
+}
+
+/// The body of a response. Until it is written, its request runs.
+#[derive(Debug)]
+struct RunningBody {
+    body: Body,
+    _running: RunningRequest,
+}
+
+impl HttpBody for RunningBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

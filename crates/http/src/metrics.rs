@@ -187,6 +187,13 @@ fn connections(out: &mut Exposition, traffic: &Traffic) {
         out.counter("quire_requests_refused_total", "Requests refused before they reached a route, by front end."),
         |counts| counts.requests_refused,
     );
+    each(
+        out.counter(
+            "quire_connections_displaced_total",
+            "Idle connections closed for new ones at a limit, by front end.",
+        ),
+        |counts| counts.displaced,
+    );
     let refused = out.counter("quire_connections_refused_total", "Refused connections, by front end and limit.");
     for (name, counts) in &counts {
         refused.sample(&[("front_end", name), ("limit", "all")], counts.refused_limit);

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quire_access::budget::FrontEnd;
-use quire_access::{Admission, BoundedRequest, Deadline, Peer, Stream};
+use quire_access::{Admission, BoundedRequest, ConnectionActivity, Deadline, Peer, RunningRequest, Stream};
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::watch;
@@ -58,7 +58,7 @@ const CLOSING: Interest = Interest::READABLE;
 /// # Errors
 /// The reason for closing it earlier.
 pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<(), CloseReason> {
-    let Admission { stream: Stream::Tcp(stream), peer: Peer::Tcp { local, remote }, place: _place } = admission else {
+    let Admission { stream: Stream::Tcp(stream), peer: Peer::Tcp { local, remote }, place } = admission else {
         unreachable!("the server listens on TCP")
     };
     let (input, output) = stream.into_split();
@@ -67,6 +67,7 @@ pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<
     let (left, left_seen) = watch::channel(false);
     let mut connection = Connection {
         broker,
+        activity: place.activity().clone(),
         ends: Endpoints { local, remote },
         idle: Duration::from_millis(settings.idle_timeout_ms),
         input: ReadAhead {
@@ -81,7 +82,11 @@ pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<
         left_behind: None,
         output,
     };
-    let ended = connection.run().await;
+    let ended = tokio::select! {
+        ended = connection.run() => ended,
+        // A new connection takes the place of this idle one.
+        () = place.needed() => Ok(()),
+    };
     // A member that never requested an assignment would stay for the timeout that its client chose.
     for (group, member) in connection.state.joined {
         broker.groups.abandon(&group, member).await;
@@ -91,6 +96,7 @@ pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<
 
 struct Connection<'b> {
     broker: &'b Arc<Broker>,
+    activity: ConnectionActivity,
     ends: Endpoints,
     idle: Duration,
     input: ReadAhead,
@@ -106,6 +112,7 @@ struct Connection<'b> {
 /// A committed request without a response yet.
 struct PendingProduce {
     timer: RequestTimer,
+    running: RunningRequest,
     response: api::produce::PendingResponse,
 }
 
@@ -146,12 +153,17 @@ impl Connection<'_> {
     /// Handles a request: a produce request is committed and answered later, any other is answered
     /// now.
     async fn take(&mut self, frame: RequestFrame) -> Result<(), CloseReason> {
+        let Some(running) = self.activity.begin() else {
+            // The connection is about to be closed.
+            return future::pending().await;
+        };
         let frame_bytes = frame.bytes.len();
         let request = Request::read(frame)?;
         self.broker.counters().request();
         let timer = RequestTimer::begin(api::name_of(request.api), request.version, &request.client, frame_bytes);
         if request.api == Api::Produce {
-            self.start(ProduceCommit::read(request)?, timer).await?;
+            let response = self.start(ProduceCommit::read(request)?).await?;
+            self.pending.push_back(PendingProduce { timer, running, response });
             return Ok(());
         }
         self.answer_pending().await?;
@@ -168,24 +180,23 @@ impl Connection<'_> {
                 timeout(self.idle, written).await.map_err(|_| CloseReason::Idle(Deadline::Response))??;
             }
         }
+        drop(running);
         self.broker.answered(timer, bytes.len());
         Ok(())
     }
 
     /// Commits a produce request. After the client has disconnected, no further batch of it is
     /// unpacked.
-    async fn start(&mut self, produce: ProduceCommit, timer: RequestTimer) -> Result<(), CloseReason> {
+    async fn start(&mut self, produce: ProduceCommit) -> Result<api::produce::PendingResponse, CloseReason> {
         let wants_answer = produce.wants_answer();
         let mut steps = None;
         let steps = if self.input.closed_until.is_some() { &mut self.left_behind } else { &mut steps };
         let mut started = pin!(produce.start(self.broker, &self.state.caller, steps));
-        let response = match self.input.meanwhile(&self.output, started.as_mut()).await? {
-            Some(response) => response,
-            None if wants_answer => return Err(CloseReason::ByClient),
-            None => started.await,
-        };
-        self.pending.push_back(PendingProduce { timer, response });
-        Ok(())
+        match self.input.meanwhile(&self.output, started.as_mut()).await? {
+            Some(response) => Ok(response),
+            None if wants_answer => Err(CloseReason::ByClient),
+            None => Ok(started.await),
+        }
     }
 
     async fn answer_pending(&mut self) -> Result<(), CloseReason> {
@@ -198,11 +209,12 @@ impl Connection<'_> {
 
     /// Sends the response of the oldest pending request, which may want none.
     async fn send_first(&mut self, answer: Option<Bytes>) -> Result<(), CloseReason> {
-        let PendingProduce { timer, .. } = self.pending.pop_front().expect("a pending request exists");
+        let PendingProduce { timer, running, .. } = self.pending.pop_front().expect("a pending request exists");
         let answer = answer.unwrap_or_default();
         if !answer.is_empty() {
             self.send(&answer).await?;
         }
+        drop(running);
         self.broker.answered(timer, answer.len());
         Ok(())
     }

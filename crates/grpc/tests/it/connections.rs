@@ -1,8 +1,10 @@
 //! Connections: their limits and deadlines.
 
 use quire_access::ConnectionSettings;
-use quire_grpc::proto::{AppendEventsRequest, AppendEventsResponse, NewEvent};
-use quire_grpc::{Settings, proto::ReadEventsRequest};
+use quire_grpc::Settings;
+use quire_grpc::proto::{
+    AppendEventsRequest, AppendEventsResponse, NewEvent, ReadEventsRequest, SubscribeEventsRequest,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_stream::StreamExt;
@@ -40,11 +42,30 @@ async fn a_connection_without_a_first_call_is_closed() {
 async fn a_connection_beyond_the_limit_is_closed() {
     let served = with(ConnectionSettings { connections_max: 1, ..ConnectionSettings::default() }).await;
     let mut events = served.events().await;
-    let read = ReadEventsRequest { store: "s".to_owned(), ..ReadEventsRequest::default() };
-    events.read(Request::new(read)).await.expect("served");
+    let subscribe = SubscribeEventsRequest { store: "s".to_owned(), ..SubscribeEventsRequest::default() };
+    let subscription = events.subscribe(Request::new(subscribe)).await.expect("served");
     closed(TcpStream::connect(served.address).await.expect("it listens")).await;
     assert_eq!(served.connections.statistics().refused_limit, 1);
-    drop(events);
+    drop((subscription, events));
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn an_idle_connection_of_an_address_gives_its_place_to_a_new_one() {
+    let limits = ConnectionSettings { connections_per_address_max: Some(2), ..ConnectionSettings::default() };
+    let served = with(limits).await;
+    let mut busy = served.events().await;
+    let subscribe = SubscribeEventsRequest { store: "s".to_owned(), ..SubscribeEventsRequest::default() };
+    let subscription = busy.subscribe(Request::new(subscribe)).await.expect("served");
+    let mut silent = TcpStream::connect(served.address).await.expect("it listens");
+    silent.write_all(PREFACE).await.expect("sent");
+    let mut events = served.events().await;
+    let read = ReadEventsRequest { store: "s".to_owned(), ..ReadEventsRequest::default() };
+    events.read(Request::new(read)).await.expect("served");
+    closed(silent).await;
+    let counts = served.connections.statistics();
+    assert_eq!((counts.refused_address, counts.displaced), (0, 1));
+    drop((subscription, busy, events));
     served.stop().await;
 }
 

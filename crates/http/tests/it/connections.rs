@@ -38,6 +38,16 @@ fn read_one(reader: &mut BufReader<TcpStream>) -> String {
     head
 }
 
+/// A connection with a running request, which awaits a body of two bytes.
+fn connect_busy(served: &Served) -> (TcpStream, BufReader<TcpStream>) {
+    let mut stream = connect(served);
+    let head = served.head("POST", "/v1/queues/q/fetch", 2, "Expect: 100-continue\r\n");
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut answers = BufReader::new(stream.try_clone().expect("cloned"));
+    assert!(read_one(&mut answers).starts_with("http/1.1 100"), "the server awaits the body");
+    (stream, answers)
+}
+
 #[test]
 fn a_connection_without_a_whole_first_request_is_closed() {
     let served = served(ConnectionSettings { first_request_ms: 50, ..ConnectionSettings::default() });
@@ -140,10 +150,7 @@ fn a_client_that_closed_its_side_is_answered_and_waits_no_longer() {
 #[test]
 fn beyond_the_limit_only_health_and_metrics_are_answered() {
     let served = served(ConnectionSettings { connections_max: 1, ..ConnectionSettings::default() });
-    let mut first = connect(&served);
-    first.write_all(served.head("GET", "/healthz", 0, "").as_bytes()).expect("sent");
-    let mut answers = BufReader::new(first.try_clone().expect("cloned"));
-    read_one(&mut answers);
+    let (mut first, mut answers) = connect_busy(&served);
     for (path, status) in [("/healthz", 200), ("/metrics", 200), ("/v1/stats", 503)] {
         let mut stream = connect(&served);
         stream.write_all(served.head("GET", path, 0, "").as_bytes()).expect("sent");
@@ -152,7 +159,7 @@ fn beyond_the_limit_only_health_and_metrics_are_answered() {
         assert!(answer.contains("connection: close"), "a place for health is given back: {answer}");
         assert_eq!(answer.contains("too_many_connections"), status == 503, "{answer}");
     }
-    first.write_all(served.head("GET", "/v1/stats", 0, "").as_bytes()).expect("sent");
+    first.write_all(b"{}").expect("sent");
     assert!(read_one(&mut answers).starts_with("http/1.1 200"), "the first is served as before");
     assert_eq!(served.connections.statistics().refused_limit, 3);
 }
@@ -160,10 +167,31 @@ fn beyond_the_limit_only_health_and_metrics_are_answered() {
 #[test]
 fn silent_connections_can_not_take_the_reserve() {
     let served = served(ConnectionSettings { connections_max: 1, ..ConnectionSettings::default() });
+    let _busy = connect_busy(&served);
     let mut silent: Vec<_> = (0..100).map(|_| connect(&served)).collect();
     assert_eq!(served.get("/healthz").status, 200);
-    // The first has an ordinary place. The second was the oldest of the reserve.
-    assert_eq!(read_all(silent.remove(1)), "");
+    // It was the oldest of the reserve.
+    assert_eq!(read_all(silent.remove(0)), "");
+}
+
+#[test]
+fn idle_connections_of_an_address_give_their_places_to_new_ones() {
+    let limits = ConnectionSettings { connections_per_address_max: Some(2), ..ConnectionSettings::default() };
+    let served = served(limits);
+    let busy = connect_busy(&served);
+    let mut idle = connect(&served);
+    idle.write_all(served.head("GET", "/healthz", 0, "").as_bytes()).expect("sent");
+    read_one(&mut BufReader::new(idle.try_clone().expect("cloned")));
+    for _ in 0..50 {
+        assert_eq!(served.get("/v1/stats").status, 200);
+    }
+    assert_eq!(read_all(idle), "");
+    let (mut busy, mut answers) = busy;
+    busy.write_all(b"{}").expect("sent");
+    assert!(read_one(&mut answers).starts_with("http/1.1 200"), "a request runs to its end");
+    let counts = served.connections.statistics();
+    assert_eq!((counts.refused_address, counts.refused_limit), (0, 0));
+    assert!(counts.displaced >= 1);
 }
 
 #[test]

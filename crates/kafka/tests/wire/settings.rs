@@ -7,7 +7,7 @@ use quire::Database;
 use quire_kafka::{AdvertisedAddress, Server, Settings};
 use tokio::io::AsyncWriteExt;
 
-use crate::support::{World, batch, fetching, producing, values};
+use crate::support::{Client, World, batch, fetching, producing, values};
 
 #[tokio::test]
 async fn a_request_longer_than_a_frame_may_be_closes_the_connection() {
@@ -69,9 +69,34 @@ async fn a_request_that_has_begun_must_arrive_in_time() {
 async fn one_address_has_no_more_connections_than_it_may() {
     let world = World::with(Settings { connections_per_address_max: Some(1), ..Settings::default() }).await;
     let mut client = world.client().await;
-    client.call(3, &ApiVersionsRequest::default()).await;
+    busy(&world, &mut client, 1).await;
     assert!(world.client().await.is_closed().await);
     world.counted(|counts| counts.closed_surplus == 1 && counts.connections_open == 1).await;
+}
+
+/// Lets a fetch of the client run. It is the fetch number `fetch` of the test.
+async fn busy(world: &World, client: &mut Client, fetch: u64) {
+    let topic = format!("busy-{fetch}");
+    client.topic(&topic).await;
+    client.send(12, &fetching(&topic, 0).with_max_wait_ms(i32::MAX).with_min_bytes(1)).await;
+    world.counted(|counts| counts.requests == 2 * fetch).await;
+}
+
+#[tokio::test]
+async fn the_longest_idle_connection_of_an_address_gives_its_place_to_a_new_one() {
+    let world = World::with(Settings { connections_per_address_max: Some(3), ..Settings::default() }).await;
+    let [mut waiting, mut first, mut second] = [world.client().await, world.client().await, world.client().await];
+    busy(&world, &mut waiting, 1).await;
+    for client in [&mut first, &mut second] {
+        client.call(3, &ApiVersionsRequest::default()).await;
+    }
+    let mut new = world.client().await;
+    assert!(first.is_closed().await);
+    for client in [&mut second, &mut new] {
+        client.call(3, &ApiVersionsRequest::default()).await;
+    }
+    world.counted(|counts| counts.closed_surplus == 0 && counts.connections_open == 3).await;
+    assert_eq!(world.connections.statistics().displaced, 1);
 }
 
 #[tokio::test]
@@ -121,8 +146,8 @@ async fn settings_that_cannot_be_are_refused_all_at_once() {
 async fn one_connection_more_than_there_may_be_is_closed_and_a_place_is_free_again() {
     let world = World::with(Settings { connections_max: 2, ..Settings::default() }).await;
     let (mut a, mut b) = (world.client().await, world.client().await);
-    a.call(3, &ApiVersionsRequest::default()).await;
-    b.call(3, &ApiVersionsRequest::default()).await;
+    busy(&world, &mut a, 1).await;
+    busy(&world, &mut b, 2).await;
     assert!(world.client().await.is_closed().await);
     world.counted(|counts| counts.closed_surplus == 1 && counts.connections_open == 2).await;
     drop(a);
