@@ -35,6 +35,13 @@ pub const JSON_DEPTH_MAX: usize = 64;
 #[serde(transparent)]
 pub struct Text<'r>(#[serde(borrow)] Cow<'r, str>);
 
+impl Text<'_> {
+    /// Copies the string out of the body.
+    pub fn into_owned(self) -> Text<'static> {
+        Text(Cow::Owned(self.0.into_owned()))
+    }
+}
+
 impl Deref for Text<'_> {
     type Target = str;
 

@@ -11,16 +11,19 @@ use axum::body::{Body as IncomingBody, Bytes, HttpBody};
 use axum::extract::{FromRef, FromRequest, Request};
 use flate2::read::MultiGzDecoder;
 use http_body_util::LengthLimitError;
+use quire::Database;
+use quire_access::BoundedRequest;
 use serde::Deserialize;
 use tokio_stream::StreamExt;
 
 use crate::arriving::LateBody;
+use crate::commit::CommitPace;
 use crate::error::Problem;
 use crate::given::GivenField;
 use crate::json;
 use crate::memory::{Claim, PIECE_BYTES, ResponseMemory};
 use crate::presentation::ContentEncoding;
-use crate::response::aside;
+use crate::response::{aside, bounded};
 
 /// The largest window of an encoded body, as its power of two: the one that RFC 9659 allows.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
@@ -29,14 +32,76 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BodyLimit(pub(crate) usize);
 
-/// A whole body, and its memory.
+/// A body with more bytes is parsed on another thread, so that the threads that serve connections
+/// stay free.
+const INLINE_BYTES_MAX: usize = 64 << 10;
+
+/// A whole body, and its memory. It does not parse itself: a long body is parsed on another thread.
 #[derive(Debug)]
-pub(crate) struct Body {
+pub(crate) struct Body(BodyText);
+
+/// The text of a whole body, on a thread that may parse it.
+#[derive(Debug)]
+pub(crate) struct BodyText {
     bytes: Bytes,
     claim: Claim,
 }
 
 impl Body {
+    /// Passes a short body to `begin` on this thread. A long body, and a commit that `begin` puts
+    /// off, use another thread.
+    ///
+    /// # Errors
+    /// Those of `begin`.
+    pub(crate) async fn commit<T: Send + 'static>(
+        self,
+        begin: impl Fn(&BodyText, CommitPace) -> Result<Option<T>, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let Body(text) = self;
+        if text.bytes.len() <= INLINE_BYTES_MAX
+            && let Some(begun) = begin(&text, CommitPace::Brief)?
+        {
+            return Ok(begun);
+        }
+        let begun = aside(move || begin(&text, CommitPace::Any)).await?;
+        Ok(begun.expect("an unlimited commit is never put off"))
+    }
+
+    /// Passes the body to `work`: a short body on this thread, and a long one on another thread.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub(crate) async fn read<T: Send + 'static>(
+        self,
+        work: impl FnOnce(&BodyText) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let Body(text) = self;
+        match text.bytes.len() <= INLINE_BYTES_MAX {
+            true => work(&text),
+            false => aside(move || work(&text)).await,
+        }
+    }
+
+    /// Runs the work of a request with its body on another thread; see [`bounded`].
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub(crate) async fn bounded<T: Send + 'static>(
+        self,
+        request: BoundedRequest,
+        work: impl FnOnce(&Database, BodyText) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let Body(text) = self;
+        bounded(request, move |database| work(database, text)).await
+    }
+
+    /// The bytes of the body, and their memory, which grows with the values that are made of them.
+    pub(crate) fn into_parts(self) -> (Bytes, Claim) {
+        (self.0.bytes, self.0.claim)
+    }
+}
+
+impl BodyText {
     /// The size of the body in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
@@ -48,11 +113,6 @@ impl Body {
     /// When there is too little.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         self.claim.grow(bytes)
-    }
-
-    /// The bytes of the body, and their memory, which grows with the values that are made of them.
-    pub(crate) fn into_parts(self) -> (Bytes, Claim) {
-        (self.bytes, self.claim)
     }
 
     /// Parses the JSON.
@@ -91,7 +151,7 @@ where
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let memory = ResponseMemory::from_ref(state);
-        Body::read(request, &memory, "the body exceeds the limit of the server: split the commit").await
+        Body::receive(request, &memory, "the body exceeds the limit of the server: split the commit").await
     }
 }
 
@@ -101,28 +161,28 @@ impl Body {
     /// # Errors
     /// When the body exceeds the limit, with the message `too_long`; when there is too little
     /// memory for it; and when it does not arrive in time.
-    pub(crate) async fn read(
+    pub(crate) async fn receive(
         request: Request,
         memory: &ResponseMemory,
         too_long: &'static str,
     ) -> Result<Self, Problem> {
         let encoding = ContentEncoding::of_body(request.headers())?;
         let BodyLimit(bytes_max) = *request.extensions().get().expect("each route has a limit");
-        let body = read(request.with_limited_body().into_body(), memory.claim(), too_long).await?;
+        let body = receive(request.with_limited_body().into_body(), memory.claim(), too_long).await?;
         match encoding.filter(|_| body.len() > 0) {
-            Some(encoding) => aside(move || unpacked(body, encoding, bytes_max, too_long)).await,
-            None => Ok(body),
+            Some(encoding) => aside(move || unpacked(body, encoding, bytes_max, too_long)).await.map(Body),
+            None => Ok(Body(body)),
         }
     }
 }
 
 /// Reads a body, and claims the memory for it as it arrives.
-async fn read(body: IncomingBody, mut claim: Claim, too_long: &str) -> Result<Body, Problem> {
+async fn receive(body: IncomingBody, mut claim: Claim, too_long: &str) -> Result<BodyText, Problem> {
     let announced = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
     let mut chunks = body.into_data_stream().map(|chunk| chunk.map_err(|error| unread(&error, too_long)));
     let first = chunks.try_next().await?.unwrap_or_default();
     claim.grow(first.len())?;
-    let Some(mut chunk) = chunks.try_next().await? else { return Ok(Body { bytes: first, claim }) };
+    let Some(mut chunk) = chunks.try_next().await? else { return Ok(BodyText { bytes: first, claim }) };
     // The memory of the first chunk is claimed already.
     let mut bytes = Vec::from(first);
     claim.grow(bytes.capacity() - bytes.len())?;
@@ -136,14 +196,14 @@ async fn read(body: IncomingBody, mut claim: Claim, too_long: &str) -> Result<Bo
         bytes.extend_from_slice(&chunk);
         match chunks.try_next().await? {
             Some(next) => chunk = next,
-            None => return Ok(Body { bytes: bytes.into(), claim }),
+            None => return Ok(BodyText { bytes: bytes.into(), claim }),
         }
     }
 }
 
 /// Unpacks a body to at most `bytes_max` bytes.
-fn unpacked(body: Body, encoding: ContentEncoding, bytes_max: usize, too_long: &str) -> Result<Body, Problem> {
-    let Body { bytes: packed, mut claim } = body;
+fn unpacked(body: BodyText, encoding: ContentEncoding, bytes_max: usize, too_long: &str) -> Result<BodyText, Problem> {
+    let BodyText { bytes: packed, mut claim } = body;
     let bytes = match encoding {
         ContentEncoding::Gzip => unpack(MultiGzDecoder::new(&*packed), &mut claim, bytes_max, too_long)?,
         ContentEncoding::Zstd => {
@@ -156,7 +216,7 @@ fn unpacked(body: Body, encoding: ContentEncoding, bytes_max: usize, too_long: &
         }
     };
     claim.release(packed.len());
-    Ok(Body { bytes: bytes.into(), claim })
+    Ok(BodyText { bytes: bytes.into(), claim })
 }
 
 /// Reads all bytes of a decoder, and claims the memory for them as they grow.
@@ -192,5 +252,69 @@ fn unread(error: &axum::Error, too_long: &str) -> Problem {
         Problem::timeout("the body did not arrive in time: send it again")
     } else {
         Problem::invalid(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::{Arc, mpsc};
+    use std::task::Poll;
+
+    use axum::Router;
+    use axum::response::Response;
+    use hyper::service::Service;
+    use hyper_util::service::TowerToHyperService;
+    use quire::Durability;
+    use quire_access::budget::ByteBudget;
+    use tokio::runtime;
+    use tokio::sync::watch;
+    use tokio::task::{spawn_blocking, yield_now};
+
+    use super::*;
+    use crate::app::App;
+    use crate::openapi::operations::{OperationRow, operations};
+    use crate::routes::router;
+
+    async fn post(routes: &TowerToHyperService<Router>, path: &str, body: String) -> Response {
+        let request = Request::post(path).body(IncomingBody::from(body)).expect("a request");
+        routes.call(request).await.expect("a response")
+    }
+
+    async fn check_routes(database: Database) {
+        let (_closing, closed) = watch::channel(false);
+        let app = App::new(database, ByteBudget::new(16 << 20), Arc::default(), closed);
+        let routes = TowerToHyperService::new(router(app));
+        let subscription = r#"{"query": {"items": [{"types": ["placed"]}]}}"#.to_owned();
+        let put = post(&routes, "/v1/events/x/subscriptions/x", subscription).await;
+        assert!(put.status().is_success(), "{put:?}");
+        for path in operations().iter().filter_map(OperationRow::path_with_json_body) {
+            let path = path.replace("{job}", "1-0");
+            let is_name = |segment: &&str| segment.starts_with('{');
+            let path = path.split('/').map(|segment| if is_name(&segment) { "x" } else { segment });
+            let path = path.collect::<Vec<_>>().join("/");
+            // The only other thread is busy.
+            let (release, released) = mpsc::channel::<()>();
+            let busy = spawn_blocking(move || released.recv());
+            let invalid = format!(r#"{{"no_field": "{}"}}"#, "x".repeat(INLINE_BYTES_MAX));
+            let mut answer = pin!(post(&routes, &path, invalid));
+            for _ in 0..100 {
+                let polled = std::future::poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
+                assert!(polled.is_pending(), "{path} was parsed on the thread of connections: {polled:?}");
+                yield_now().await;
+            }
+            drop(release);
+            assert!(busy.await.expect("it did not panic").is_err());
+            let status = answer.await.status();
+            assert!(status.is_client_error() && status != 404, "{path}: {status}");
+        }
+    }
+
+    #[test]
+    fn no_route_parses_a_long_body_on_a_thread_of_connections() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let database = Database::builder(directory.path()).durability(Durability::Os).open().expect("a new database");
+        let runtime = runtime::Builder::new_current_thread().max_blocking_threads(1).enable_all().build();
+        runtime.expect("a runtime").block_on(check_routes(database));
     }
 }

@@ -8,7 +8,7 @@ use quire_api::ListPage;
 
 use crate::app::App;
 use crate::body::Body;
-use crate::commit::{committed, done, submit};
+use crate::commit::{committed, done, submit_at, submitted};
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
 use crate::params::{Params, PathNames, parse};
@@ -29,11 +29,11 @@ pub(crate) async fn begin(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let ticket = {
+    let ticket = submitted(&app, body, move |database, body, pace| {
         let bulk: BulkRequest<'_> = body.parse()?;
-        submit(&app.database, &key, &[PartRequest::Bulk(Box::new(bulk))])?
-    };
-    Ok(done(&app, &committed(ticket.await?)?))
+        submit_at(database, &key, &[PartRequest::Bulk(Box::new(bulk))], pace)
+    });
+    Ok(done(&app, &committed(ticket.await?.await?)?))
 }
 
 /// `GET /v1/bulks`: the running bulk changes, and the last completed ones.

@@ -134,8 +134,8 @@ pub(crate) async fn position(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let PositionRequest { offset } = body.parse()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    body.bounded(BoundedRequest::begin(&app.database), move |database, body| {
+        let PositionRequest { offset } = body.parse()?;
         database.group(&group).commit_position(&store, EventPosition::new(offset))?;
         JsonResponse::of(&app.memory, &PositionReply { group, store, offset })
     })
@@ -151,13 +151,13 @@ pub(crate) async fn event(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let next = match body.parse()? {
-        GroupEventRequest { offset: Some(number), to: None } => NextEvent::Numbered(Sequence::new(number)),
-        GroupEventRequest { offset: None, to: Some(PartitionEnd::Start) } => NextEvent::First,
-        GroupEventRequest { offset: None, to: Some(PartitionEnd::End) } => NextEvent::ToCome,
-        _ => return Err(Problem::invalid("give an `offset`, or `to` as \"start\" or \"end\"")),
-    };
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    body.bounded(BoundedRequest::begin(&app.database), move |database, body| {
+        let next = match body.parse()? {
+            GroupEventRequest { offset: Some(number), to: None } => NextEvent::Numbered(Sequence::new(number)),
+            GroupEventRequest { offset: None, to: Some(PartitionEnd::Start) } => NextEvent::First,
+            GroupEventRequest { offset: None, to: Some(PartitionEnd::End) } => NextEvent::ToCome,
+            _ => return Err(Problem::invalid("give an `offset`, or `to` as \"start\" or \"end\"")),
+        };
         let offset = database.group(&group).commit_in_queue(&queue, next)?.get();
         JsonResponse::of(&app.memory, &GroupEventReply { group, queue, offset })
     })

@@ -10,9 +10,9 @@ use quire_api::{ListPage, NoFacts};
 use serde::Deserialize;
 
 use crate::app::App;
-use crate::body::Body;
+use crate::body::{Body, BodyText};
 use crate::bytes::value;
-use crate::commit::{committed, done, submit};
+use crate::commit::{committed, done, submit_at, submit_commit, submitted};
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
 use crate::memory::Claim;
@@ -157,50 +157,53 @@ pub(crate) async fn job(
 
 /// `POST /v1/jobs/{id}/ack`: completes a job.
 pub(crate) async fn ack(
-    app: State<Arc<App>>,
+    State(app): State<Arc<App>>,
     id: PathNames<String>,
     params: Params,
     key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    on_job::<Ack<'_>>(&app, &id, &key, &body, PartRequest::Ack).await
+    on_job(&app, id, key, body, |body, job| named::<Ack<'_>>(body, job).map(PartRequest::Ack)).await
 }
 
 /// `POST /v1/jobs/{id}/fail`: ends an attempt with an error.
 pub(crate) async fn fail(
-    app: State<Arc<App>>,
+    State(app): State<Arc<App>>,
     id: PathNames<String>,
     params: Params,
     key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    on_job::<Fail<'_>>(&app, &id, &key, &body, PartRequest::Fail).await
+    on_job(&app, id, key, body, |body, job| named::<Fail<'_>>(body, job).map(PartRequest::Fail)).await
 }
 
 /// `POST /v1/jobs/{id}/heartbeat`: extends a job's lease.
 pub(crate) async fn heartbeat(
-    app: State<Arc<App>>,
+    State(app): State<Arc<App>>,
     id: PathNames<String>,
     params: Params,
     key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    on_job::<Heartbeat<'_>>(&app, &id, &key, &body, |heartbeat| PartRequest::Heartbeat(Box::new(heartbeat))).await
+    on_job(&app, id, key, body, |body, job| {
+        named::<Heartbeat<'_>>(body, job).map(|heartbeat| PartRequest::Heartbeat(Box::new(heartbeat)))
+    })
+    .await
 }
 
 /// `POST /v1/jobs/{id}/snooze`: returns a job to the queue for later.
 pub(crate) async fn snooze(
-    app: State<Arc<App>>,
+    State(app): State<Arc<App>>,
     id: PathNames<String>,
     params: Params,
     key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    on_job::<Snooze>(&app, &id, &key, &body, PartRequest::Snooze).await
+    on_job(&app, id, key, body, |body, job| named::<Snooze>(body, job).map(PartRequest::Snooze)).await
 }
 
 /// `POST /v1/jobs/{id}/change`: changes a job, whether or not a worker holds it.
@@ -213,14 +216,14 @@ pub(crate) async fn change(
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
     let job: JobId = parse("a job's id", &id)?;
-    let ticket = {
+    let ticket = submitted(&app, body, move |database, body, pace| {
         let request: ChangeRequest<'_> = body.parse()?;
-        let commit = key.commit(&app.database, |now| {
+        let commit = key.commit(database, |now| {
             Ok(Commit::new().part(Part::Jobs(Command::Change { job, change: request.change(now)? })))
         })?;
-        app.database.submit(&commit)?
-    };
-    Ok(done(&app, &committed(ticket.await?)?))
+        submit_commit(database, &commit, pace)
+    });
+    Ok(done(&app, &committed(ticket.await?.await?)?))
 }
 
 /// `GET /v1/jobs`: searches jobs by their fields and states.
@@ -279,18 +282,25 @@ pub(crate) fn found(
     JsonResponse::within(claim, &ListPage::of(jobs, page.next.map(|cursor| cursor.to_string()), NoFacts {}))
 }
 
+/// Reads the one command of a body on the job that the path names.
+type ReadCommand = for<'r> fn(&'r BodyText, JobId) -> Result<PartRequest<'r>, Problem>;
+
 /// Commits one command on the job that the path names.
-async fn on_job<'r, C: OnJob + Deserialize<'r>>(
-    app: &App,
-    PathNames(id): &PathNames<String>,
-    key: &RequestKey,
-    body: &'r Body,
-    part: impl FnOnce(C) -> PartRequest<'r>,
+async fn on_job(
+    app: &Arc<App>,
+    PathNames(id): PathNames<String>,
+    key: RequestKey,
+    body: Body,
+    read: ReadCommand,
 ) -> Result<JsonResponse, Problem> {
-    let ticket = {
-        let mut command: C = body.parse()?;
-        command.name_job(parse("a job's id", id)?)?;
-        submit(&app.database, key, &[part(command)])?
-    };
-    Ok(done(app, &committed(ticket.await?)?))
+    let job = parse("a job's id", &id)?;
+    let ticket = submitted(app, body, move |database, body, pace| submit_at(database, &key, &[read(body, job)?], pace));
+    Ok(done(app, &committed(ticket.await?.await?)?))
+}
+
+/// Parses a command, and names its job.
+fn named<'r, C: OnJob + Deserialize<'r>>(body: &'r BodyText, job: JobId) -> Result<C, Problem> {
+    let mut command: C = body.parse()?;
+    command.name_job(job)?;
+    Ok(command)
 }

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use crate::app::App;
 use crate::body::Body;
 use crate::commit::reply::fetched;
-use crate::commit::{commit_part, committed, done, submit};
+use crate::commit::{commit_part, committed, done, submit, submit_commit, submitted};
 use crate::error::Problem;
 use crate::given::GivenField;
 use crate::idempotency::RequestKey;
@@ -138,18 +138,18 @@ pub(crate) async fn set(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let settings: Vec<SettingRequest> = body.parse::<SettingsChange>()?.0;
-    let ticket = {
-        let commit = key.commit(&app.database, |_| {
+    let ticket = submitted(&app, body, move |database, body, pace| {
+        let settings: Vec<SettingRequest> = body.parse::<SettingsChange>()?.0;
+        let commit = key.commit(database, |_| {
             let mut commit = Commit::new();
             for setting in &settings {
                 commit = commit.part(Part::Jobs(Command::SetQueue { queue: &queue, change: setting.change()? }));
             }
             Ok(commit)
         })?;
-        app.database.submit(&commit)?
-    };
-    Ok(done(&app, &committed(ticket.await?)?))
+        submit_commit(database, &commit, pace)
+    });
+    Ok(done(&app, &committed(ticket.await?.await?)?))
 }
 
 /// `POST /v1/queues/{queue}/clear`: cancels the jobs that no worker holds.
@@ -225,7 +225,7 @@ pub(crate) async fn fetch(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let (jobs, is_replay) = fetch_one(&app, &queue, &key, body.parse()?).await?;
+    let (jobs, is_replay) = fetch_one(&app, &queue, &key, body).await?;
     let reply = FetchReply { jobs: jobs.iter().map(fetched).collect() };
     Ok(JsonResponse::of_done(&app.memory, &reply).replay(is_replay))
 }
@@ -239,8 +239,12 @@ pub(crate) async fn fetch_all(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let FetchAllRequest { queues, weights, count, lease_ms, worker, wait_ms } = body.parse()?;
-    let fetch = Fetch { queues, count, lease_ms, worker, weights };
+    let reading = body.read(|body| {
+        let FetchAllRequest { queues, weights, count, lease_ms, worker, wait_ms } = body.parse()?;
+        let (queues, worker) = (queues.into_iter().map(Text::into_owned).collect(), worker.map(Text::into_owned));
+        Ok((Fetch { queues, count, lease_ms, worker, weights }, wait_ms))
+    });
+    let (fetch, wait_ms) = reading.await?;
     let (jobs, is_replay) = fetch_waiting(&app, &key, fetch, wait_ms).await?;
     let reply = FetchReply { jobs: jobs.iter().map(fetched).collect() };
     Ok(JsonResponse::of_done(&app.memory, &reply).replay(is_replay))
@@ -252,9 +256,13 @@ pub(crate) async fn fetch_one(
     app: &App,
     queue: &str,
     key: &RequestKey,
-    request: FetchRequest<'_>,
+    body: Body,
 ) -> Result<(Vec<FetchedJob>, bool), Problem> {
-    let FetchRequest { count, lease_ms, worker, wait_ms } = request;
+    let reading = body.read(|body| {
+        let FetchRequest { count, lease_ms, worker, wait_ms } = body.parse()?;
+        Ok((count, lease_ms, worker.map(Text::into_owned), wait_ms))
+    });
+    let (count, lease_ms, worker, wait_ms) = reading.await?;
     let fetch = Fetch { queues: vec![Text::from(queue)], count, lease_ms, worker, weights: Vec::new() };
     fetch_waiting(app, key, fetch, wait_ms).await
 }

@@ -12,16 +12,12 @@ use quire_api::Failure;
 use quire_api::request::{CommitRequest, PartRequest, Slices};
 
 use crate::app::App;
-use crate::body::Body;
+use crate::body::{Body, BodyText};
 use crate::commit::reply::{commit_reply, part_fields};
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
 use crate::params::Params;
-use crate::response::{JsonResponse, aside};
-
-/// A body with more bytes is parsed on another thread, so that the threads that serve connections
-/// stay free.
-const INLINE_BYTES_MAX: usize = 64 << 10;
+use crate::response::JsonResponse;
 
 /// Commits, and answers once it is durable.
 pub(crate) async fn commit(
@@ -43,7 +39,7 @@ pub(crate) fn done(app: &App, committed: &AcceptedCommit) -> JsonResponse {
 }
 
 /// Reads the one part of a direct route from the names in its path and its body.
-pub(crate) type ReadPart = for<'r> fn(&'r [String], &'r Body) -> Result<PartRequest<'r>, Problem>;
+pub(crate) type ReadPart = for<'r> fn(&'r [String], &'r BodyText) -> Result<PartRequest<'r>, Problem>;
 
 /// Commits the one part of a direct route. Answers with the fields of its reply.
 pub(crate) async fn commit_part(
@@ -53,7 +49,8 @@ pub(crate) async fn commit_part(
     body: Body,
     read: ReadPart,
 ) -> Result<JsonResponse, Problem> {
-    let begin = move |database: &Database, body: &Body, pace| submit_at(database, &key, &[read(&names, body)?], pace);
+    let begin =
+        move |database: &Database, body: &BodyText, pace| submit_at(database, &key, &[read(&names, body)?], pace);
     let ticket = submitted(app, body, begin);
     let committed = committed(ticket.await.map_err(Problem::of_one)?.await?).map_err(Problem::of_one)?;
     let reply = committed.replies.first().expect("a part has a reply");
@@ -74,17 +71,11 @@ pub(crate) enum CommitPace {
 pub(crate) async fn submitted(
     app: &Arc<App>,
     body: Body,
-    begin: impl Fn(&Database, &Body, CommitPace) -> Result<Option<Ticket<Outcome>>, Problem> + Send + 'static,
+    begin: impl Fn(&Database, &BodyText, CommitPace) -> Result<Option<Ticket<Outcome>>, Problem> + Send + 'static,
 ) -> Result<Ticket<Outcome>, Problem> {
     let request = BoundedRequest::begin(&app.database);
-    if body.len() <= INLINE_BYTES_MAX
-        && let Some(ticket) = begin(request.database(), &body, CommitPace::Brief)?
-    {
-        return Ok(ticket);
-    }
     let database = request.database().clone();
-    let ticket = aside(move || begin(&database, &body, CommitPace::Any)).await?;
-    Ok(ticket.expect("an unlimited commit is never put off"))
+    body.commit(move |body, pace| begin(&database, body, pace)).await
 }
 
 /// Passes the parts to the database. Borrowed data is free again when this returns.
@@ -112,9 +103,18 @@ pub(crate) fn submit_at(
         }
         Ok(commit)
     })?;
+    submit_commit(database, &commit, pace)
+}
+
+/// Passes a commit to the database, like [`submit_at`].
+pub(crate) fn submit_commit(
+    database: &Database,
+    commit: &quire::Commit<'_>,
+    pace: CommitPace,
+) -> Result<Option<Ticket<Outcome>>, Problem> {
     Ok(match pace {
-        CommitPace::Brief => database.submit_briefly(&commit)?,
-        CommitPace::Any => Some(database.submit(&commit)?),
+        CommitPace::Brief => database.submit_briefly(commit)?,
+        CommitPace::Any => Some(database.submit(commit)?),
     })
 }
 

@@ -213,7 +213,7 @@ pub(crate) async fn read(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    body.bounded(BoundedRequest::begin(&app.database), move |database, body| {
         let request: ReadRequest<'_> = body.parse()?;
         let query = request.query.as_ref().map_or_else(Query::all, QueryRequest::query);
         let range = ReadRange {

@@ -24,7 +24,7 @@ use crate::body::Body;
 use crate::error::Problem;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames};
-use crate::response::{JsonResponse, bounded};
+use crate::response::JsonResponse;
 use quire_api::reply::TagReply;
 use quire_api::request::QueryRequest;
 
@@ -172,7 +172,7 @@ pub(crate) async fn project(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    body.bounded(BoundedRequest::begin(&app.database), move |database, body| {
         let request: ProjectRequest<'_> = body.parse()?;
         let asked = request.projections.len();
         if !(1..=PROJECTIONS_MAX).contains(&asked) {

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::body::Body;
 use crate::bytes::value;
-use crate::commit::committed;
+use crate::commit::{committed, submit_commit, submitted};
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
 use crate::params::{Params, PathNames};
@@ -68,13 +68,13 @@ pub(crate) async fn save_projection(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let ticket = {
+    let ticket = submitted(&app, body, move |database, body, pace| {
         let request = body.parse::<SavedProjectionRequest<'_>>()?.of(&store, &name);
         let command = request.command()?;
-        let commit = key.commit(&app.database, |_| Ok(Commit::new().part(Part::Events(command.clone()))))?;
-        app.database.submit(&commit)?
-    };
-    let committed = committed(ticket.await?).map_err(Problem::of_one)?;
+        let commit = key.commit(database, |_| Ok(Commit::new().part(Part::Events(command.clone()))))?;
+        submit_commit(database, &commit, pace)
+    });
+    let committed = committed(ticket.await?.await?).map_err(Problem::of_one)?;
     Ok(JsonResponse::of_done(&app.memory, &json!({})).replay(committed.is_replay))
 }
 

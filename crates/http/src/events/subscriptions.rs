@@ -18,8 +18,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::shown_event;
 use crate::app::App;
 use crate::body::Body;
-use crate::commit::committed;
 use crate::commit::reply::fetched;
+use crate::commit::{committed, submit_commit, submitted};
 use crate::error::Problem;
 use crate::idempotency::{NoRequestKey, RequestKey};
 use crate::params::{Params, PathNames};
@@ -162,11 +162,12 @@ pub(crate) async fn put(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let ticket = {
-        let request = body.parse::<SubscriptionRequest<'_>>()?.of(&store, &name);
-        app.database.submit(&quire::Commit::new().part(Part::Events(request.command()?)))?
-    };
-    committed(ticket.await?).map_err(Problem::of_one)?;
+    let names = (store.clone(), name.clone());
+    let ticket = submitted(&app, body, move |database, body, pace| {
+        let request = body.parse::<SubscriptionRequest<'_>>()?.of(&names.0, &names.1);
+        submit_commit(database, &quire::Commit::new().part(Part::Events(request.command()?)), pace)
+    });
+    committed(ticket.await?.await?).map_err(Problem::of_one)?;
     JsonResponse::of(&app.memory, &found(&app, &store, &name).await?)
 }
 
@@ -210,7 +211,7 @@ pub(crate) async fn fetch(
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
     found(&app, &store, &name).await?;
-    let (jobs, _) = queues::fetch_one(&app, &name, &RequestKey::default(), body.parse()?).await?;
+    let (jobs, _) = queues::fetch_one(&app, &name, &RequestKey::default(), body).await?;
     bounded(BoundedRequest::begin(&app.database), move |database| {
         let mut events = Vec::with_capacity(jobs.len());
         let mut bytes = 0;

@@ -16,7 +16,7 @@ use super::{
     GraphRead, block_id, filter, given_name, is_by_id, is_count, position, snapshot, unknown_block, unknown_graph,
 };
 use crate::app::App;
-use crate::body::Body;
+use crate::body::{Body, BodyText};
 use crate::bytes::value;
 use crate::commit::{ReadPart, commit_part};
 use crate::error::Problem;
@@ -128,7 +128,7 @@ pub(crate) async fn put(
 }
 
 /// The part of a body that puts the block of this field into the graph of the first name.
-fn put_block<'r>(names: &'r [String], block: GivenField<'r>, body: &'r Body) -> Result<PartRequest<'r>, Problem> {
+fn put_block<'r>(names: &'r [String], block: GivenField<'r>, body: &'r BodyText) -> Result<PartRequest<'r>, Problem> {
     body.parse_with(&[GivenField::Name("graph", &names[0]), block]).map(PartRequest::PutBlock)
 }
 

@@ -17,7 +17,7 @@ use crate::error::Problem;
 use crate::json::BoundedList;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames};
-use crate::response::{JsonResponse, bounded};
+use crate::response::JsonResponse;
 use quire_api::reply::BlockReply;
 use quire_api::request::BlockRequest;
 
@@ -94,7 +94,7 @@ async fn read(
     look: impl FnOnce(&GraphSnapshot, Vec<BlockId>, &mut Claim) -> Result<BlocksAnswer, Problem> + Send + 'static,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    body.bounded(BoundedRequest::begin(&app.database), move |database, body| {
         let BlocksRequest { blocks: BoundedList(blocks), at } = body.parse()?;
         let ids: Vec<BlockId> = blocks.iter().map(|block| block.block().id()).collect();
         let snapshot = snapshot(database, &graph, at.map(Position::new))?;

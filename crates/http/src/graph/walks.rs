@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::neighbours::{DIRECTIONS, shown};
 use super::{block_id, filter, given_name, is_by_id, is_count, name, position, snapshot, unknown_block};
 use crate::app::App;
-use crate::body::Body;
+use crate::body::{Body, BodyText};
 use crate::error::Problem;
 use crate::json::BoundedList;
 use crate::params::{Params, PathNames, within};
@@ -374,7 +374,7 @@ impl WalkStarts {
         Ok(WalkStarts::Blocks(given.into_iter().map(start).collect::<Result<_, Problem>>()?))
     }
 
-    fn of_body(body: &mut Body) -> Result<Self, Problem> {
+    fn of_body(body: &mut BodyText) -> Result<Self, Problem> {
         // The parsed names, and their copies.
         body.grow(2 * body.len())?;
         let StartsRequest { starts: BoundedList(starts), whole } = body.parse()?;
@@ -408,12 +408,8 @@ async fn analyse<T: Serialize + 'static>(
     if asked.is_by_id {
         return Err(Problem::invalid("the body identifies a block by its name or by {\"id\": ...}: leave by out"));
     }
-    bounded(BoundedRequest::begin(&app.database), move |database| {
-        // The claim of a body covers the starts, so the body stays as long.
-        let (starts, _body) = match starts {
-            GivenStarts::Params(starts) => (starts, None),
-            GivenStarts::Body(mut body) => (WalkStarts::of_body(&mut body)?, Some(body)),
-        };
+    let request = BoundedRequest::begin(&app.database);
+    let analysed = move |database: &Database, starts: WalkStarts| {
         let end = RequestEnd::after(database, asked.time);
         let snapshot = snapshot(database, &graph, asked.at)?;
         let mut claim = app.memory.claim();
@@ -432,8 +428,18 @@ async fn analyse<T: Serialize + 'static>(
         claim.grow(walked.analysis_bytes() + VISIT_BYTES * limit.min(walked.visited()))?;
         let made = make(&walked, limit, &mut NameCache::of(&snapshot, end)?)?;
         JsonResponse::within(claim, &made)
-    })
-    .await
+    };
+    match starts {
+        GivenStarts::Params(starts) => bounded(request, move |database| analysed(database, starts)).await,
+        GivenStarts::Body(body) => {
+            // The claim of a body covers the starts, so the body stays as long.
+            let work = move |database: &Database, mut body: BodyText| {
+                let starts = WalkStarts::of_body(&mut body)?;
+                analysed(database, starts)
+            };
+            body.bounded(request, work).await
+        }
+    }
 }
 
 /// Checks that a start of a walk exists.

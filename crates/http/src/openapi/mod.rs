@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod document;
 #[cfg(test)]
-mod operations;
+pub(crate) mod operations;
 
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;

@@ -38,7 +38,7 @@ use quire_api::request::FetchRequest;
 use quire_api::request::ReadRequest;
 
 /// One operation: a route with its method.
-pub(super) struct OperationRow {
+pub(crate) struct OperationRow {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
     pub(super) summary: &'static str,
@@ -47,6 +47,13 @@ pub(super) struct OperationRow {
     pub(super) reply: ResponseShape,
     /// Whether it takes the header `Idempotency-Key`.
     pub(super) takes_key: bool,
+}
+
+impl OperationRow {
+    /// The path of an operation whose request has a body of JSON.
+    pub(crate) fn path_with_json_body(&self) -> Option<&'static str> {
+        matches!(self.body, RequestShape::Of(_) | RequestShape::Without(..)).then_some(self.path)
+    }
 }
 
 /// A parameter in the query string.
@@ -190,7 +197,7 @@ const STATES: ParameterKind = ParameterKind::Word(&[
 ]);
 
 /// The operations, in the order of the routes.
-pub(super) fn operations() -> Vec<OperationRow> {
+pub(crate) fn operations() -> Vec<OperationRow> {
     let mut all = events();
     all.extend(topics());
     all.extend(jobs());

@@ -144,7 +144,7 @@ pub(crate) async fn import(
     request: Request,
 ) -> Result<Response, Problem> {
     let too_long = "the file exceeds 256 MiB: import it in parts";
-    let body = RequestBody::read(request, &app.memory, too_long).await;
+    let body = RequestBody::receive(request, &app.memory, too_long).await;
     let body = body.map_err(|problem| match problem.is_too_large() {
         true => problem.fact("most", IMPORT_BYTES_MAX),
         false => problem,
