@@ -22,6 +22,7 @@
 //! * [`DecompressionTurns`]: the number of reads that decompress much at a time.
 //! * [`FetchTurns`]: which of the waiting fetches is woken when jobs arrive.
 //! * [`raise_handle_limit`] and [`share_out`]: file handles.
+//! * [`ServedDatabase`] and [`Session`]: who a client is, and the database as it may use it.
 //! * [`BoxedFuture`]: a server's future.
 //!
 //! # What is not here
@@ -46,6 +47,7 @@ mod fetch_turns;
 mod records;
 mod request;
 mod request_id;
+mod session;
 mod span;
 mod statistics;
 mod traffic;
@@ -71,6 +73,7 @@ pub use records::{
 };
 pub use request::BoundedRequest;
 pub use request_id::{MadeRequestId, is_request_id};
+pub use session::{AuthenticationError, Credential, ServedDatabase, Session, VerifiedName};
 pub use settings::ConnectionSettings;
 pub use span::{RequestSpan, SPAN_TARGET, TRACEPARENT};
 pub use statistics::{ConnectionCounters, ConnectionStatistics, Deadline};

@@ -98,7 +98,8 @@ pub(crate) fn of_reason(reason: &Reason, unit: TimeUnit) -> Vec<FailureFact> {
     }
 }
 
-fn of_permission(refusal: &PermissionRefusal) -> Vec<FailureFact> {
+/// The facts of a missing permission.
+pub(crate) fn of_permission(refusal: &PermissionRefusal) -> Vec<FailureFact> {
     let PermissionRefusal { kind, name, operation } = refusal;
     vec![fact("kind", kind.name()), fact("name", &**name), fact("operation", operation.name())]
 }

@@ -1,6 +1,6 @@
 //! A failure as every front end shows it: a code, a message for people, and facts for programs.
 
-use quire::{CommitRefusal, Error, Reason, UnknownBlock};
+use quire::{CommitRefusal, Error, PermissionRefusal, Reason, UnknownBlock};
 
 use crate::facts::{self, FailureFact, TimeUnit};
 use crate::table::{of_error, of_reason};
@@ -30,7 +30,15 @@ impl Failure {
 
     /// An error of the database.
     pub fn of_error(error: &Error) -> Self {
+        if let Some(CommitRefusal { reason: Reason::NotPermitted(refused), .. }) = error.refusal() {
+            return Failure::of_permission(&refused.refusal);
+        }
         Failure::new(of_error(error.kind()).code, error.for_clients())
+    }
+
+    /// A missing permission of a read.
+    fn of_permission(refusal: &PermissionRefusal) -> Self {
+        Failure { code: Code::NotPermitted, message: refusal.to_string(), facts: facts::of_permission(refusal) }
     }
 
     /// A refusal without a part: of a commit of one part, or of one item of a part.

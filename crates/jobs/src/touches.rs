@@ -49,6 +49,23 @@ impl Jobs {
         Ok(())
     }
 
+    /// The name of the queue of a job. `None` when the job does not exist, or its queue was
+    /// destroyed.
+    ///
+    /// # Errors
+    /// When the log is unreadable.
+    pub fn queue_name_of(&self, history: &dyn History, job: JobId) -> Result<Option<&str>, ReadError> {
+        let queue = self.queue_of(history, job)?.and_then(|queue| self.queues.get(&queue));
+        Ok(queue.map(|queue| &*queue.name))
+    }
+
+    fn queue_of(&self, history: &dyn History, job: JobId) -> Result<Option<QueueId>, ReadError> {
+        Ok(match self.jobs.get(&job) {
+            Some(job) => Some(job.queue),
+            None => ended(history, job)?.map(|end| end.ended.final_facts.queue),
+        })
+    }
+
     /// Touches the queue of a job, if the job exists.
     fn touch_queue_of(
         &self,
@@ -57,14 +74,9 @@ impl Jobs {
         operation: Operation,
         touch: &mut dyn FnMut(Touch<'_>),
     ) -> Result<(), ReadError> {
-        let queue = match self.jobs.get(&job) {
-            Some(job) => job.queue,
-            None => match ended(history, job)? {
-                Some(end) => end.ended.final_facts.queue,
-                None => return Ok(()),
-            },
-        };
-        self.touch_queue(queue, operation, touch);
+        if let Some(queue) = self.queue_of(history, job)? {
+            self.touch_queue(queue, operation, touch);
+        }
         Ok(())
     }
 

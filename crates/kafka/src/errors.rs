@@ -62,6 +62,9 @@ fn code_of(row: Row) -> ResponseError {
 
 impl From<Error> for KafkaError {
     fn from(error: Error) -> Self {
+        if let Some(CommitRefusal { reason: Reason::NotPermitted(refused), .. }) = error.refusal() {
+            return KafkaError::from(refused.refusal.clone());
+        }
         KafkaError::new(code_of(of_error(error.kind())), error.for_clients())
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use quire_model::micros_of;
+use quire_model::{Operation, Resource, micros_of};
 use quire_shard::{AuditAuthor, Commands, Replies, Shard};
 use quire_system::{
     AccessRule, BuiltInRole, Command, KeyId, KeyText, NewKey, Principal, Reply, RuleSet, RuleSubject, SecretHash,
@@ -178,7 +178,7 @@ impl<'a> AccessControl<'a> {
     /// # Errors
     /// [`ErrorKind::Failed`].
     pub fn list(&self) -> Result<System> {
-        self.database.read(|view| view.system.clone())?.wait()
+        self.database.read_for(Resource::ACCESS, Operation::Describe, |view| view.system.clone())?.wait()
     }
 
     /// Returns the published rules, compiled for checks. Other processes' changes are included.

@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use quire_log::{Background, Clock, Compaction, Durability, Publication, Reader};
-use quire_model::{At, Position, StepBudget, Timestamp, steps_of_bytes};
+use quire_model::{At, Operation, Position, Resource, StepBudget, Timestamp, steps_of_bytes};
 use quire_shard::{
     Commands, CommitLimits, CommitRefusal, DecidedCommit, Duty, Fingerprint, Guard, IdempotencyKey, OPENED_BYTES_MAX,
-    PermittedCommands, ReadView, Replies, Shard, opened_within,
+    PermittedCommands, Replies, Shard, opened_within,
 };
 
 use crate::administration::{self, Acts};
@@ -62,10 +62,10 @@ const BRIEF_STEPS: u64 = 4_096;
 pub struct Database {
     pub(crate) shards: Shards,
     /// The steps that calls of this value may take; `None` without a bound.
-    budget: Option<StepBudget>,
+    pub(crate) budget: Option<StepBudget>,
     /// The guard of the client for which this value is used; `None` for the owner.
-    guard: Option<Arc<Guard>>,
-    request_steps_max: u64,
+    pub(crate) guard: Option<Arc<Guard>>,
+    pub(crate) request_steps_max: u64,
 }
 
 impl Database {
@@ -104,23 +104,14 @@ impl Database {
         Database { budget: Some(budget), ..self.clone() }
     }
 
-    /// Returns the same database for one client: commits of the returned value and of its handles
-    /// are refused where `guard` does not permit them. Reads are not checked.
-    #[must_use]
-    pub fn guarded(&self, guard: Arc<Guard>) -> Database {
-        Database { guard: Some(guard), ..self.clone() }
-    }
-
-    /// Returns the guard of [`Database::guarded`]; `None` for the owner of the directory.
-    pub fn guard(&self) -> Option<&Arc<Guard>> {
-        self.guard.as_ref()
-    }
-
     /// Permits commands by the guard, or by the owner.
     #[inline]
     pub(crate) fn permit<'p, 'c>(&self, commands: Commands<'p, 'c>) -> PermittedCommands<'_, 'p, 'c> {
         match &self.guard {
-            Some(guard) => guard.permit(commands),
+            Some(guard) => {
+                guard.refresh();
+                guard.permit(commands)
+            }
             None => PermittedCommands::by_owner(commands),
         }
     }
@@ -144,7 +135,7 @@ impl Database {
 
     /// Returns the name of a topic, unless the topic is unknown or the read fails.
     fn name_of(&self, topic: TopicId) -> Option<String> {
-        self.read_published(|view| view.streams.topic(topic).map(|topic| topic.name.to_owned())).ok().flatten()
+        self.look_published(|view| view.streams.topic(topic).map(|topic| topic.name.to_owned())).ok().flatten()
     }
 
     /// Returns the codec that embedded producers of a topic use.
@@ -152,7 +143,7 @@ impl Database {
         if !self.shards.only().any_topic_compresses() {
             return Ok(Codec::None);
         }
-        self.read_published(|view| {
+        self.look_published(|view| {
             view.streams.topic_named(topic).map_or(Codec::None, |topic| topic.settings.compression)
         })
     }
@@ -174,7 +165,7 @@ impl Database {
             command
             && batch.codec() != Codec::None
             && self
-                .read_published(|view| view.streams.settings_of(*topic).is_some_and(|found| found.cleanup.compacts()))?
+                .look_published(|view| view.streams.settings_of(*topic).is_some_and(|found| found.cleanup.compacts()))?
         {
             read_keys(self.budget(), command, bytes_left)?;
         }
@@ -303,46 +294,6 @@ impl Database {
         Ok(Some(IdempotencyKey { key, fingerprint }))
     }
 
-    /// Reads from the state after the last commit. The result is available once the commits that it
-    /// depends on are durable.
-    ///
-    /// Writers wait while `look` runs. `look` should copy its result and return, and must not call
-    /// the database.
-    ///
-    /// ```
-    /// use quire::NewJob;
-    ///
-    /// # let directory = tempfile::tempdir()?;
-    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
-    /// db.queue("mails").enqueue(NewJob::new("order 17"))?;
-    /// let pending = db.read(|view| view.jobs.queue_stats("mails").map(|stats| stats.pending))?.wait()?;
-    /// assert_eq!(pending, Some(1));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
-    pub fn read<T>(&self, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<Ticket<T>> {
-        let (rests_on, answer) = self.shards.only().read(self.budget(), look)?;
-        Ok(Ticket::new(self.shards.only().log().clone(), rests_on, answer))
-    }
-
-    /// Reads from the published log. The result is available at once.
-    ///
-    /// Use this method for topics and event stores, whose content is all in the log. The view also
-    /// shows the state of queues, graphs and consumer groups. That state may include commits that
-    /// are not durable yet: use [`Database::read`] for it. Writers wait while `look` runs.
-    ///
-    /// Trimmed history of an event store or a graph is state, too. A read must not omit history
-    /// that a crash could bring back. In a `sync` database, the first read after a trim therefore
-    /// waits until that trim is durable.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
-    pub fn read_published<T>(&self, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<T> {
-        self.shards.only().read_published(self.budget(), look)
-    }
-
     /// Returns a reader of the published log. It reads the positions that
     /// [`Database::read_published`] returned, while writers continue.
     pub fn history(&self) -> Reader {
@@ -395,6 +346,7 @@ impl Database {
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed). The database keeps working without the
     /// checkpoint.
     pub fn checkpoint(&self) -> Result<()> {
+        self.check_permission(Resource::DATABASE, Operation::Alter)?;
         self.shards.only().checkpoint()
     }
 
@@ -405,6 +357,7 @@ impl Database {
     /// # Errors
     /// As [`Database::checkpoint`]. Failed work is tried again when it is next due.
     pub fn carry_out(&self, duty: Duty) -> Result<bool> {
+        self.check_permission(Resource::DATABASE, Operation::Alter)?;
         self.shards.only().carry_out(duty)
     }
 
@@ -425,6 +378,7 @@ impl Database {
     /// [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::Failed`](crate::ErrorKind::Failed);
     /// the database keeps working.
     pub fn compact(&self) -> Result<Compaction> {
+        self.check_permission(Resource::DATABASE, Operation::Alter)?;
         self.shards.only().checkpoint()?;
         self.shards.only().compact_whole().inspect(administration::report_compaction)
     }

@@ -96,6 +96,7 @@ mod access;
 mod administration;
 mod database;
 mod durations;
+mod reading;
 mod reports;
 mod shards;
 
@@ -143,6 +144,7 @@ pub use quire_shard::{
     Fingerprint, Guard, HiddenObject, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal, NotPermitted, OPENED_BYTES_MAX,
     OUTSIDE_QUEUE, Permissions, ReadView, Reason, Result, TopicOwner, open_batch, open_batch_up_to, topic_name,
 };
+pub use reading::PermittedView;
 pub use reports::{Statistics, StorageDurations};
 pub use settings::Settings;
 pub use stopper::Stopper;

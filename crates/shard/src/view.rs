@@ -1,12 +1,15 @@
 //! The view of a read.
 
 use quire_log::Reader;
-use quire_model::{ClaimLimit, DecideError, Position, ResourceClaim};
+use quire_model::{
+    ClaimLimit, DecideError, Model, Operation, PermissionRefusal, Position, ResourceClaim, ResourceKind, Touch,
+};
 
 use crate::claims::{Claims, NameLimits, count};
 use crate::decide::WriterState;
 use crate::idempotency::IdempotencyMemory;
 use crate::models::Models;
+use crate::permitted::Guard;
 use crate::topic_names::{HiddenObject, TopicOwner, hidden, owners};
 use crate::{events, graph, jobs, streams, system};
 
@@ -82,6 +85,23 @@ impl<'v> ReadView<'v> {
     pub fn would(&self, command: streams::Command<'_>) -> Result<streams::Reply, DecideError<streams::Refusal>> {
         let claim = |claim: ResourceClaim<'_>| Claims::new(self.models, self.limits).claim(claim);
         self.streams.would(self.history, command, &claim)
+    }
+
+    /// Checks the touches of a command on topics or groups, as a commit would.
+    ///
+    /// # Errors
+    /// The missing permission.
+    pub fn check_command(&self, guard: &Guard, command: &streams::Command<'_>) -> Result<(), PermissionRefusal> {
+        let mut checked = Ok(());
+        let mut check = |touch: Touch<'_>| {
+            if checked.is_ok() {
+                checked = guard.check(self.models, touch);
+            }
+        };
+        self.streams.touches(self.history, command, &mut check).expect("topics and groups are in memory");
+        checked.map_err(|refusal| {
+            refusal.unwrap_or_else(|| PermissionRefusal::every(ResourceKind::Topic, Operation::Describe))
+        })
     }
 
     /// The count and the largest count of each thing that all models together have a limited number

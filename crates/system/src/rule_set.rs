@@ -174,6 +174,21 @@ impl RuleSet {
         })
     }
 
+    /// Whether the credential that the principal presented is still accepted: its key exists and is
+    /// enabled, its user is not disabled, and it has not expired.
+    pub fn admits(&self, principal: &Principal, now: Timestamp) -> bool {
+        let Principal { name, key, expires } = principal;
+        let is_of_key = |id: &KeyId| {
+            let key = self.keys.get(id).filter(|key| key.key.is_enabled && key.principal == *name);
+            key.is_some() && self.has_user(name)
+        };
+        let is_disabled = || {
+            let user = self.principals.get(&**name).and_then(|grants| grants.user.as_ref());
+            user.is_some_and(|user| !user.is_enabled)
+        };
+        expires.is_none_or(|expires| now < expires) && key.as_ref().map_or_else(|| !is_disabled(), is_of_key)
+    }
+
     /// Whether this is an enabled user.
     pub fn has_user(&self, name: &str) -> bool {
         self.user(name).is_some()

@@ -6,6 +6,7 @@
 use std::future::Future;
 
 use super::BudgetCaller;
+use crate::session::Session;
 
 tokio::task_local! {
     static CALLER: BudgetCaller;
@@ -21,9 +22,13 @@ pub fn running_caller() -> Option<BudgetCaller> {
     CALLER.try_get().ok()
 }
 
-/// Returns `work` of the running request for another thread, with its caller.
+/// Returns `work` of the running request for another thread, with its caller and its session.
 pub fn carried<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
-    let caller = running_caller();
+    let (caller, session) = (running_caller(), Session::current());
+    let work = move || match session {
+        Some(session) => session.sync_scope(work),
+        None => work(),
+    };
     move || match caller {
         Some(caller) => CALLER.sync_scope(caller, work),
         None => work(),

@@ -31,7 +31,7 @@ mod stream;
 use std::fmt;
 use std::sync::Arc;
 
-use quire_model::Sequence;
+use quire_model::{Operation, Resource, ResourceKind, Sequence};
 
 pub use delivery::{DeliveredRecord, Delivery};
 pub use seek::Lag;
@@ -42,7 +42,7 @@ pub use stream::DeliveryStream;
 use crate::database::Database;
 use crate::stopper::Stopper;
 use crate::streams::{OwnedPartition, OwnerEpoch};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, ReadView, Result};
 use member::LeasedMember;
 
 /// Reads a topic for a group. See [`Topic::consumer`](crate::Topic::consumer).
@@ -105,9 +105,15 @@ impl Share {
 }
 
 impl Consumer {
+    fn resource(&self) -> Resource<'_> {
+        Resource::new(ResourceKind::Topic, &self.topic)
+    }
+
     pub(crate) fn new(database: &Database, topic: &str, group: &str, settings: ConsumerSettings) -> Result<Self> {
         settings.check()?;
-        if database.read_published(|view| view.streams.topic_named(topic).is_none())? {
+        let resource = Resource::new(ResourceKind::Topic, topic);
+        let look = |view: &ReadView<'_>| view.streams.topic_named(topic).is_none();
+        if database.read_published_for(resource, Operation::Read, look)? {
             return Err(Error::new(ErrorKind::NotFound, format!("unknown topic {topic:?}")));
         }
         let member = match &settings.sharing {

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use quire_model::Sequence;
+use quire_model::{Operation, Sequence};
 
 use super::{Consumer, Delivery};
 use crate::handles::unreadable;
@@ -73,7 +73,7 @@ impl Consumer {
     fn fetch_from(&self, delivery: &mut Delivery, from: Sequence) -> Result<()> {
         delivery.next = from;
         let (partition, records_max) = (delivery.partition, self.settings.records_max);
-        let found = self.database.read_published(|view| {
+        let found = self.database.read_published_for(self.resource(), Operation::Read, |view| {
             let topic = view.streams.topic_named(&self.topic)?;
             Some(view.streams.partition(topic.id, partition))
         })?;

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use quire_model::micros_of;
+use quire_model::{Operation, micros_of};
 
 use super::{Consumer, Delivery};
 use crate::commit::{Commit, Message};
@@ -134,7 +134,7 @@ impl Consumer {
     pub(super) fn is_lost(&self, delivery: &Delivery) -> Result<bool> {
         let Committer::Member { member, epoch } = delivery.by else { return Ok(false) };
         let (group, topic, partition) = (&*self.group, &*self.topic, delivery.partition);
-        let found = self.database.read_published(|view| {
+        let found = self.database.read_published_for(self.resource(), Operation::Read, |view| {
             let topic = view.streams.topic_named(topic)?.id;
             Some(view.streams.share(group, topic, member)?.any(|owned| owned == OwnedPartition { partition, epoch }))
         })?;

@@ -1,7 +1,7 @@
 //! The partitions that a consumer reads, and its start in each. The share follows from the member's
 //! number, or from the leases of the group's members.
 
-use quire_model::Sequence;
+use quire_model::{Operation, Resource, ResourceKind, Sequence};
 
 use super::{Consumer, Lease, PartitionSharing, Share};
 use crate::commit::Commit;
@@ -24,7 +24,7 @@ impl Consumer {
         let PartitionSharing::Fixed { member, members } = self.settings.sharing else { return Ok(false) };
         let (group, topic) = (&*self.group, &*self.topic);
         let known = |partition: u32| self.partitions.iter().any(|share| share.partition == partition);
-        let found = self.database.read(|view| {
+        let found = self.database.read_for(self.resource(), Operation::Read, |view| {
             let Some(topic) = view.streams.topic_named(topic) else { return Vec::new() };
             let new = (0..topic.partitions).filter(|partition| partition % members == member && !known(*partition));
             let committed =
@@ -58,7 +58,8 @@ impl Consumer {
             let PartitionSharing::Lease(Lease { name, .. }) = &self.settings.sharing else { return Ok(()) };
             // Shares that are not yet durable may be used: every commit that follows from them
             // comes later in the log.
-            let found = self.database.read_published(|view| {
+            let resource = Resource::new(ResourceKind::Topic, topic);
+            let found = self.database.read_published_for(resource, Operation::Read, |view| {
                 let topic = view.streams.topic_named(topic)?.id;
                 let now = view.streams.shared_out(group, topic);
                 if seen == Some(now) {

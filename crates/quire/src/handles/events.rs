@@ -3,7 +3,7 @@
 use std::slice;
 use std::sync::Arc;
 
-use quire_model::Timestamp;
+use quire_model::{Operation, Resource, ResourceKind, Timestamp};
 use quire_shard::Commands;
 
 use crate::ReadView;
@@ -184,7 +184,8 @@ impl EventStore {
         options: ReadOptions,
         mut visit: impl FnMut(EventView<'_>),
     ) -> Result<EventPosition> {
-        let selection = self.database.read_published(|view| view.events.select(&self.name, query))?;
+        let look = |view: &ReadView<'_>| view.events.select(&self.name, query);
+        let selection = self.database.read_published_for(self.resource(), Operation::Read, look)?;
         let selection = selection.map_err(|refusal| Error::new(ErrorKind::Invalid, refusal.to_string()))?;
         let (mut options, mut head) = (options, None);
         loop {
@@ -425,6 +426,10 @@ impl EventStore {
         &self.database
     }
 
+    pub(super) fn resource(&self) -> Resource<'_> {
+        Resource::new(ResourceKind::Store, &self.name)
+    }
+
     /// Returns the name of the store.
     pub fn name(&self) -> &str {
         &self.name
@@ -436,7 +441,8 @@ impl EventStore {
     /// # Errors
     /// [`ErrorKind::Failed`].
     pub fn upstream(&self, source: &str) -> Result<Option<u64>> {
-        self.database.read(|view| view.events.upstream(&self.name, source))?.wait()
+        let look = |view: &ReadView<'_>| view.events.upstream(&self.name, source);
+        self.database.read_for(self.resource(), Operation::Describe, look)?.wait()
     }
 
     /// Returns the last position of the store. Zero when the store is empty or does not exist.
@@ -444,6 +450,7 @@ impl EventStore {
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`].
     pub fn head(&self) -> Result<EventPosition> {
-        Ok(self.database.read_published(|view| view.events.head(view.history, &self.name))??)
+        let look = |view: &ReadView<'_>| view.events.head(view.history, &self.name);
+        Ok(self.database.read_published_for(self.resource(), Operation::Describe, look)??)
     }
 }

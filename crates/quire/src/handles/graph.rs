@@ -3,7 +3,7 @@
 use std::slice;
 use std::sync::Arc;
 
-use quire_model::Place;
+use quire_model::{Operation, Place, Resource, ResourceKind};
 use quire_shard::Commands;
 
 use crate::Position;
@@ -239,7 +239,9 @@ impl Graph {
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn read<T>(&self, look: impl FnOnce(&State, &ReadView<'_>) -> T) -> Result<Option<T>> {
-        self.database.read(|view| view.graphs.graph(&self.name).map(|graph| look(graph, view)))?.wait()
+        let own = Resource::new(ResourceKind::Graph, &self.name);
+        let look = |view: &ReadView<'_>| view.graphs.graph(&self.name).map(|graph| look(graph, view));
+        self.database.read_for(own, Operation::Read, look)?.wait()
     }
 
     fn commit(&self, command: Command<'_>) -> Result<Reply> {

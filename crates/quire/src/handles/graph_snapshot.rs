@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire_model::{Position, StepBudget, Timestamp};
+use quire_model::{Operation, Position, Resource, ResourceKind, StepBudget, Timestamp};
 
 use crate::database::Database;
 use crate::graph::{
@@ -15,8 +15,7 @@ use crate::graph::{
     TraversalOrder, Walk, WalkBound, WalkPlan, WalkProgress, Walker, Wants,
 };
 use crate::handles::UnknownBlock;
-use crate::{Error, ErrorKind, Result};
-use crate::{History, Reader};
+use crate::{Error, ErrorKind, History, ReadView, Reader, Result};
 
 /// Number of edges that a walk follows, or entries that a list reads, before writers get their
 /// turn.
@@ -85,7 +84,9 @@ pub struct GraphSnapshot {
 impl GraphSnapshot {
     pub(crate) fn of(database: &Database, name: &str, at: Option<Position>) -> Result<Option<Self>> {
         loop {
-            let found = database.read(|view| view.graphs.graph(name).map(|_| view.position))?.wait()?;
+            let look = |view: &ReadView<'_>| view.graphs.graph(name).map(|_| view.position);
+            let graph = Resource::new(ResourceKind::Graph, name);
+            let found = database.read_for(graph, Operation::Read, look)?.wait()?;
             let Some(now) = found else { return Ok(None) };
             let position = at.unwrap_or(now);
             if position > now {
@@ -579,7 +580,8 @@ impl GraphSnapshot {
     /// history now begins after the snapshot. A successful read of a snapshot is therefore always
     /// complete.
     pub fn look<T>(&self, look: impl FnOnce(&Graph) -> Result<T>) -> Result<T> {
-        self.database.read_published(|view| {
+        let own = Resource::new(ResourceKind::Graph, &self.name);
+        self.database.read_published_for(own, Operation::Read, |view| {
             let graph = view.graphs.graph(&self.name).expect("an existing graph is never removed");
             graph.check_history(self.at)?;
             look(graph)

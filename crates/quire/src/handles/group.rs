@@ -3,14 +3,15 @@
 use std::slice;
 use std::sync::Arc;
 
-use quire_model::{Sequence, Timestamp};
+use quire_model::{Operation, Resource, ResourceKind, Sequence, Timestamp};
 use quire_shard::{Commands, OUTSIDE_QUEUE, VirtualLog, unread};
 
 use crate::database::Database;
 use crate::events::EventPosition;
 use crate::handles::commit_one;
+use crate::reading::PermittedView;
 use crate::streams::{Command, Despite, MemberId, TopicRef};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, ReadView, Result};
 
 /// A consumer group. See [`Database::group`].
 ///
@@ -136,7 +137,14 @@ impl Group {
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`], [`ErrorKind::Failed`].
     pub fn describe(&self) -> Result<Option<GroupDescription>> {
-        let found = self.database.read(|view| {
+        let own = Resource::new(ResourceKind::Group, &self.name);
+        let shows = |view: &PermittedView<'_>, source: &Source| match source {
+            Source::Topic(name) => view.shows(ResourceKind::Topic, name),
+            Source::Queue(name) => view.shows(ResourceKind::Queue, name),
+            Source::Store(name) => view.shows(ResourceKind::Store, name),
+        };
+        self.database.check_permission(own, Operation::Describe)?;
+        let found = self.database.read_permitted(|view| {
             let streams = view.streams;
             let group = streams.group_named(&self.name)?;
             let name_of = |topic| streams.topic(topic).map(|topic| topic.name.to_owned());
@@ -161,6 +169,9 @@ impl Group {
                     VirtualLog::Queue(queue) => Source::Queue(queue.name().to_owned()),
                     VirtualLog::Store(store, _) => Source::Store(view.events.store_name(*store)?.to_owned()),
                 };
+                if !shows(view, &source) {
+                    return None;
+                }
                 reads.push(read);
                 let (start, next) = (Sequence::new(1), Sequence::new(0));
                 let (offset, metadata, time) = (committed.offset?, committed.metadata.to_owned(), committed.time);
@@ -215,7 +226,9 @@ impl Group {
     /// # Errors
     /// [`ErrorKind::NotFound`] when the store does not exist; the errors of [`Database::commit`].
     pub fn commit_position(&self, store: &str, next: EventPosition) -> Result<()> {
-        let number = self.database.read(|view| view.events.store(store).map(|number| number.get()))?.wait()?;
+        let look = |view: &ReadView<'_>| view.events.store(store).map(|number| number.get());
+        let read = Resource::new(ResourceKind::Store, store);
+        let number = self.database.read_for(read, Operation::Read, look)?.wait()?;
         let number = number.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("unknown event store {store:?}")))?;
         self.commit_outside(number, Sequence::new(next.get()))
     }
@@ -226,7 +239,8 @@ impl Group {
     /// # Errors
     /// [`ErrorKind::NotFound`] when the queue does not exist; the errors of [`Database::commit`].
     pub fn commit_in_queue(&self, queue: &str, next: NextEvent) -> Result<Sequence> {
-        let log = self.database.read(|view| view.jobs.queue_log(queue))?.wait()?;
+        let read = Resource::new(ResourceKind::Queue, queue);
+        let log = self.database.read_for(read, Operation::Read, |view| view.jobs.queue_log(queue))?.wait()?;
         let log = log.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("unknown queue {queue:?}")))?;
         let next = match next {
             NextEvent::First => log.bounds(&self.database.history())?.0,

@@ -1,7 +1,12 @@
 //! A search of jobs in slices: commits continue between them.
 
+use std::mem;
+
+use quire_model::{Operation, ReadError};
+
 use crate::database::Database;
 use crate::jobs::{Cursor, Filter, JobPage, SEARCH_LOOKED_AT_MAX};
+use crate::reading::PermittedView;
 use crate::{ErrorKind, Result};
 
 /// The most steps of a search while commits wait, which take about a millisecond.
@@ -9,7 +14,8 @@ const SLICE_STEPS: u64 = 1_024;
 
 impl Database {
     /// Returns the jobs that a filter matches, at most `count_max`, after the cursor of the page
-    /// before. A page that uses up the steps of its request is short, and has a next page.
+    /// before. Jobs of queues that the client may not read are omitted. A page that uses up the
+    /// steps of its request is short, and has a next page.
     ///
     /// # Errors
     /// [`ErrorKind::TooCostly`] when no job could be looked at within the steps of the request.
@@ -20,7 +26,17 @@ impl Database {
         loop {
             let (left, after) = (count_max - found.jobs.len(), found.next);
             let slice = self.within_slice(slice_steps);
-            match slice.read(|view| view.jobs.search(view.history, filter, after, left))?.wait()? {
+            let look = |view: &PermittedView<'_>| {
+                let mut page = view.jobs.search(view.history, filter, after, left)?;
+                let found = mem::take(&mut page.jobs);
+                for job in found {
+                    if view.permits_job(job, Operation::Read)? {
+                        page.jobs.push(job);
+                    }
+                }
+                Ok::<_, ReadError>(page)
+            };
+            match slice.read_permitted(look)?.wait()? {
                 Ok(page) => {
                     found.jobs.extend(page.jobs);
                     found.looked_at += page.looked_at;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use quire_model::Position;
+use quire_model::{Operation, Position, Resource, ResourceKind};
 
 use crate::database::{Database, NextPublication};
 use crate::jobs::{Cursor, LifeEvent, LifeFilter, LifeProgress, LifeReading};
@@ -76,11 +76,18 @@ impl LifeEvents {
         &mut self,
         events_max: usize,
         bytes: usize,
-        visit: impl FnMut(LifeEvent),
+        mut visit: impl FnMut(LifeEvent),
     ) -> Result<LifeProgress> {
         // Read before the look, so that later publications end the wait.
         self.seen = self.database.published();
-        Ok(self.reading.read(&self.database.history(), self.seen, events_max, bytes, visit)?)
+        let mut hidden = 0;
+        let show = |event: LifeEvent| {
+            let queue = Resource::new(ResourceKind::Queue, &event.queue);
+            if self.database.permits(queue, Operation::Read) { visit(event) } else { hidden += 1 }
+        };
+        let mut progress = self.reading.read(&self.database.history(), self.seen, events_max, bytes, show)?;
+        progress.events -= hidden;
+        Ok(progress)
     }
 
     /// Returns a future that is ready when there may be more events than at the last read.

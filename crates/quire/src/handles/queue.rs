@@ -4,7 +4,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire_model::micros_of;
+use quire_model::{Operation, Resource, ResourceKind, micros_of};
 use quire_shard::{Commands, EventRef};
 
 use crate::Result;
@@ -16,6 +16,7 @@ use crate::jobs::{
     Change, Command, Cursor, FetchedJob, Filter, JobId, JobPage, JobState, JobView, LeaseToken, Order, QueueChange,
     QueueStats, Refusal, Reply, States,
 };
+use crate::reading::PermittedView;
 use crate::time::{DueTime, RetryTime};
 
 /// A queue. See [`Database::queue`].
@@ -254,7 +255,8 @@ impl Queue {
     /// # Errors
     /// `ErrorKind::Failed`.
     pub fn stats(&self) -> Result<Option<QueueStats>> {
-        self.database.read(|view| view.jobs.queue_stats(&self.name))?.wait()
+        let queue = Resource::new(ResourceKind::Queue, &self.name);
+        self.database.read_for(queue, Operation::Describe, |view| view.jobs.queue_stats(&self.name))?.wait()
     }
 
     /// Returns a job, live or finished. `None` when the job does not exist.
@@ -262,7 +264,11 @@ impl Queue {
     /// # Errors
     /// `ErrorKind::Damaged`, `ErrorKind::Io` and `ErrorKind::Failed`.
     pub fn job(&self, id: JobId) -> Result<Option<JobView>> {
-        Ok(self.database.read(|view| view.jobs.job(view.history, id))?.wait()??)
+        let look = |view: &PermittedView<'_>| match view.permits_job(id, Operation::Read)? {
+            true => view.jobs.job(view.history, id),
+            false => Ok(None),
+        };
+        Ok(self.database.read_permitted(look)?.wait()??)
     }
 
     /// Returns the jobs in a state after the cursor `after`, and the cursor of the next page.

@@ -1,10 +1,11 @@
 //! Lists of queues in slices: commits continue between them.
 
-use quire_model::History;
+use quire_model::{History, ResourceKind};
 
+use crate::Result;
 use crate::database::Database;
 use crate::jobs::{QueueSettings, QueueStats};
-use crate::{ReadView, Result};
+use crate::reading::PermittedView;
 
 /// The most queues that one look at the state shows. Writers wait for it, some 100 µs.
 const QUEUES_AT_ONCE: usize = 1_000;
@@ -24,16 +25,18 @@ impl Database {
         let (mut shown, mut last) = (Vec::new(), None::<String>);
         loop {
             let few = QUEUES_AT_ONCE.min(count_max - shown.len());
-            let look = |view: &ReadView<'_>| -> Result<Option<String>> {
+            let look = |view: &PermittedView<'_>| -> Result<Option<String>> {
                 let mut end = None;
                 for (name, stats) in view.jobs.queues_after(last.as_deref()).take(few) {
                     view.history.claim(1)?;
-                    shown.push(show(name, stats, view.jobs.queue_settings(name).unwrap_or_default()));
+                    if view.shows(ResourceKind::Queue, name) {
+                        shown.push(show(name, stats, view.jobs.queue_settings(name).unwrap_or_default()));
+                    }
                     end = Some(name);
                 }
                 Ok(end.map(str::to_owned))
             };
-            match self.read(look)?.wait()?? {
+            match self.read_permitted(look)?.wait()?? {
                 Some(end) if shown.len() < count_max => last = Some(end),
                 _ => return Ok(shown),
             }
@@ -53,16 +56,18 @@ impl Database {
         names.dedup();
         let mut shown = Vec::new();
         for few in names.chunks(QUEUES_AT_ONCE) {
-            let look = |view: &ReadView<'_>| -> Result<()> {
+            let look = |view: &PermittedView<'_>| -> Result<()> {
                 for name in few {
                     view.history.claim(1)?;
-                    if let Some(stats) = view.jobs.queue_stats(name) {
+                    if view.shows(ResourceKind::Queue, name)
+                        && let Some(stats) = view.jobs.queue_stats(name)
+                    {
                         shown.push(show(name, stats, view.jobs.queue_settings(name).unwrap_or_default()));
                     }
                 }
                 Ok(())
             };
-            self.read(look)?.wait()??;
+            self.read_permitted(look)?.wait()??;
         }
         Ok(shown)
     }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use quire_model::Position;
+use quire_model::{Operation, Position, Resource, ResourceKind};
 
 use crate::Result;
 use crate::database::Database;
@@ -45,7 +45,10 @@ impl Database {
     pub fn fetch_rest(&self, queues: &[&str]) -> Result<Option<Rest>> {
         // Read before the look, so that later publications end the wait.
         let (seen, now) = (self.published(), self.now());
-        let worth = self.read_published(|view| view.jobs.fetchable_at(queues, now))?;
+        for queue in queues {
+            self.check_permission(Resource::new(ResourceKind::Queue, queue), Operation::Read)?;
+        }
+        let worth = self.look_published(|view| view.jobs.fetchable_at(queues, now))?;
         Ok(match worth {
             Some(at) if at <= now => None,
             Some(at) => {

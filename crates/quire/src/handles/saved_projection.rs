@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use quire_model::Operation;
 use quire_shard::{Commands, Reason};
 
 use crate::events::{self, Command, Condition, EventPosition, EventView, Query, ReadOptions, Refusal, SaveProjection};
@@ -141,7 +142,9 @@ impl SavedProjection {
         let database = self.store.database();
         loop {
             let look = |view: &crate::ReadView<'_>| view.events.projection(self.store.name(), &self.name);
-            let Some(saved) = database.read(look)?.wait()? else { return Ok(None) };
+            let Some(saved) = database.read_for(self.store.resource(), Operation::Read, look)?.wait()? else {
+                return Ok(None);
+            };
             let history = database.history();
             if let Some(entry) = quire_model::History::entry(&history, saved.place)? {
                 let state = events::SavedProjection::state(&entry).expect("the state's place was recorded");

@@ -1,5 +1,7 @@
 //! Statistics of an event store: its contents and its limits.
 
+use quire_model::Operation;
+
 use crate::ReadView;
 use crate::events::EventPosition;
 use crate::handles::events::EventStore;
@@ -45,6 +47,6 @@ impl EventStore {
             })
         };
         let not_found = || Error::new(ErrorKind::NotFound, format!("unknown event store {:?}", self.name()));
-        self.database().read(look)?.wait()?.ok_or_else(not_found)
+        self.database().read_for(self.resource(), Operation::Describe, look)?.wait()?.ok_or_else(not_found)
     }
 }

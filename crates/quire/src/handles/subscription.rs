@@ -7,12 +7,12 @@
 
 use std::time::Duration;
 
-use quire_model::Position;
+use quire_model::{Operation, Position, Resource, ResourceKind};
 
 use crate::database::{Database, NextPublication};
 use crate::events::{EventPosition, EventView, Query, ReadOptions};
 use crate::handles::events::Event;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, ReadView, Result};
 
 /// Most events that [`Subscription::next`] returns.
 const BATCH_EVENTS_MAX: usize = 1_024;
@@ -61,7 +61,9 @@ pub struct Progress {
 
 impl Subscription {
     pub(crate) fn new(database: &Database, store: &str, query: Query<'static>, after: EventPosition) -> Result<Self> {
-        let selected = database.read_published(|view| view.events.select(store, &query).map(|_| ()))?;
+        let own = Resource::new(ResourceKind::Store, store);
+        let look = |view: &ReadView<'_>| view.events.select(store, &query).map(|_| ());
+        let selected = database.read_published_for(own, Operation::Read, look)?;
         selected.map_err(|refusal| Error::new(ErrorKind::Invalid, refusal.to_string()))?;
         let head = database.events(store).head()?;
         if after > head {
@@ -96,7 +98,9 @@ impl Subscription {
     ) -> Result<Progress> {
         // Read before the look, so that later publications end the wait.
         self.seen = self.database.published();
-        let selection = self.database.read_published(|view| view.events.select(&self.store, &self.query))?;
+        let own = Resource::new(ResourceKind::Store, &self.store);
+        let look = |view: &ReadView<'_>| view.events.select(&self.store, &self.query);
+        let selection = self.database.read_published_for(own, Operation::Read, look)?;
         let selection = selection.map_err(|refusal| Error::new(ErrorKind::Invalid, refusal.to_string()))?;
         let history = self.database.history();
         let options = ReadOptions { after: self.after, ..ReadOptions::default() };

@@ -6,7 +6,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use quire_model::Sequence;
+use quire_model::{Operation, Resource, ResourceKind, Sequence};
 use quire_shard::{Commands, CommitRefusal, DecidedCommit, OPENED_BYTES_MAX, Replies, open_batch_up_to, opened};
 
 use crate::commit::{Message, batch_time_ms};
@@ -208,13 +208,17 @@ impl Topic {
         self.commit(Command::ProtectUnread { group, topic: TopicRef::Name(&self.name), protects }).map(|_| ())
     }
 
+    fn resource(&self) -> Resource<'_> {
+        Resource::new(ResourceKind::Topic, &self.name)
+    }
+
     /// Returns the settings and partitions of the topic.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] when the topic does not exist. [`ErrorKind::Damaged`],
     /// [`ErrorKind::Io`], [`ErrorKind::Failed`].
     pub fn statistics(&self) -> Result<TopicStatistics> {
-        let found = self.database.read(|view| {
+        let found = self.database.read_for(self.resource(), Operation::Describe, |view| {
             let topic = view.streams.topic_named(&self.name)?;
             let partition = |number| {
                 let bytes = view.streams.partition_bytes(topic.id, number).unwrap_or_default();
@@ -239,7 +243,8 @@ impl Topic {
     /// # Errors
     /// [`ErrorKind::NotFound`] when the topic does not exist; [`ErrorKind::Failed`].
     pub fn committed_offset(&self, group: &str, partition: u32) -> Result<Option<Sequence>> {
-        let found = self.database.read(|view| {
+        self.database.check_permission(Resource::new(ResourceKind::Group, group), Operation::Describe)?;
+        let found = self.database.read_for(self.resource(), Operation::Describe, |view| {
             let topic = view.streams.topic_named(&self.name)?;
             Some(view.streams.committed(group, topic.id, partition).and_then(|committed| committed.offset))
         })?;
@@ -253,7 +258,7 @@ impl Topic {
     /// [`ErrorKind::Io`], also when the partition's last batch is unreadable: [`Topic::statistics`]
     /// shows the readable part.
     pub fn offsets(&self, partition: u32) -> Result<PartitionOffsets> {
-        let found = self.database.read_published(|view| {
+        let found = self.database.read_published_for(self.resource(), Operation::Describe, |view| {
             let topic = view.streams.topic_named(&self.name)?;
             Some(view.streams.offsets(view.history, topic.id, partition))
         })?;
@@ -262,7 +267,7 @@ impl Topic {
 
     /// Returns how far a partition is readable.
     pub(crate) fn reach(&self, partition: u32) -> Result<PartitionReach> {
-        let found = self.database.read_published(|view| {
+        let found = self.database.read_published_for(self.resource(), Operation::Describe, |view| {
             let topic = view.streams.topic_named(&self.name)?;
             Some(view.streams.partition(topic.id, partition))
         })?;
@@ -292,7 +297,7 @@ impl Topic {
     pub fn fetch(&self, partition: u32, from: Sequence, bytes_max: usize) -> Result<Records> {
         let mut records = Vec::new();
         let mut problem = None;
-        let found = self.database.read_published(|view| {
+        let found = self.database.read_published_for(self.resource(), Operation::Read, |view| {
             let topic = view.streams.topic_named(&self.name)?;
             Some(view.streams.partition(topic.id, partition))
         })?;
@@ -338,7 +343,7 @@ impl Topic {
     /// [`ErrorKind::NotFound`] when the partition does not exist; [`ErrorKind::Damaged`].
     pub fn offset_at_time(&self, partition: u32, time: SystemTime) -> Result<Option<TimeOffset>> {
         let timestamp_ms = milliseconds_of(time);
-        let found = self.database.read_published(|view| {
+        let found = self.database.read_published_for(self.resource(), Operation::Describe, |view| {
             let topic = view.streams.topic_named(&self.name)?;
             Some(view.streams.partition_from_time(topic.id, partition, timestamp_ms))
         })?;

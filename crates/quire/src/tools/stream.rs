@@ -13,7 +13,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use quire_log::{Access, Gradual, Storage};
-use quire_model::Timestamp;
+use quire_model::{Operation, Resource, Timestamp};
 
 use super::backup::{BackupCopy, BackupTarget, commit, make_empty};
 use super::machine;
@@ -77,6 +77,7 @@ impl Database {
     /// As [`backup`](crate::tools::backup()), and [`ErrorKind::Cancelled`] when `sink` returns an
     /// error.
     pub fn stream_backup(&self, sink: &mut dyn BackupSink) -> Result<Backup> {
+        self.check_permission(Resource::BACKUP, Operation::Read)?;
         let shard = self.shards.only().log().directory();
         let directory = shard.parent().unwrap_or(Path::new("."));
         let copy = BackupCopy::of(&machine(), directory)?;

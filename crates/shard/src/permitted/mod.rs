@@ -31,6 +31,10 @@ pub trait Permissions: Debug + Send + Sync {
 
     /// Whether the client may perform the operation on any resource of the kind.
     fn permits_any(&self, kind: ResourceKind, operation: Operation) -> bool;
+
+    /// Brings the permissions up to date. A call of the database does this first, while it holds no
+    /// lock.
+    fn refresh(&self) {}
 }
 
 /// Makes [`PermittedCommands`] commands of one client.
@@ -57,6 +61,11 @@ impl Guard {
     /// any permission.
     pub fn permit<'g, 'p, 'c>(&'g self, commands: Commands<'p, 'c>) -> PermittedCommands<'g, 'p, 'c> {
         PermittedCommands { commands, guard: Some(self) }
+    }
+
+    /// Brings the permissions up to date: see [`Permissions::refresh`].
+    pub fn refresh(&self) {
+        self.permissions.refresh();
     }
 
     /// Whether the client may perform the operation on the resource.
