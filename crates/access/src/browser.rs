@@ -10,8 +10,9 @@ use std::net::IpAddr;
 
 use crate::peer::Peer;
 
-/// The port of a `Host` without one.
-const DEFAULT_PORT: u16 = 80;
+/// The port of a `Host` without one, for `http` and for `https`.
+const HTTP_PORT: u16 = 80;
+const HTTPS_PORT: u16 = 443;
 
 /// Why a `Host` is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +38,8 @@ pub fn check_host(names: &[String], peer: &Peer, host: &str) -> Result<(), HostP
                 Ok(ip) => ip.is_loopback() || ip == local.ip().to_canonical(),
                 Err(_) => name.eq_ignore_ascii_case("localhost"),
             };
-            is_own && port.unwrap_or(DEFAULT_PORT) == local.port()
+            let default = if peer.has_tls() { HTTPS_PORT } else { HTTP_PORT };
+            is_own && port.unwrap_or(default) == local.port()
         }
     };
     let is_configured = |known: &String| known.eq_ignore_ascii_case(host) || known.eq_ignore_ascii_case(name);

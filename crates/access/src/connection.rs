@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-use crate::listener::Admission;
+use crate::listener::{Admission, EstablishedConnection};
 use crate::peer::Peer;
 use crate::places::ConnectionPlace;
 use crate::statistics::Deadline;
@@ -73,22 +73,22 @@ struct HalfClosed {
 }
 
 impl Connection {
-    /// Gives an admitted connection its deadlines. `first_request` is the time until its first
-    /// request.
-    pub fn new(admission: Admission, first_request: Duration) -> (Self, Peer, FirstRequest) {
-        let Admission { stream, peer, place } = admission;
+    /// Establishes an admitted connection, and gives it its deadlines. `first_request` is the time
+    /// until its first request, with its handshake. `None` when the handshake fails.
+    pub async fn establish(admission: Admission, first_request: Duration) -> Option<(Self, Peer, FirstRequest)> {
+        let end = Instant::now() + first_request;
+        let EstablishedConnection { stream, peer, place } = admission.establish(end).await?;
         let arrived = FirstRequest::default();
-        let connection = Connection::over(stream, place, first_request, arrived.clone());
-        (connection, peer, arrived)
+        Some((Connection::over(stream, place, end, arrived.clone()), peer, arrived))
     }
 }
 
 impl<S> Connection<S> {
-    fn over(stream: S, place: ConnectionPlace, first_request: Duration, arrived: FirstRequest) -> Self {
+    fn over(stream: S, place: ConnectionPlace, first_end: Instant, arrived: FirstRequest) -> Self {
         Connection {
             stream,
             place,
-            first: Some(FirstRequestTimer { arrived, end: Box::pin(sleep(first_request)) }),
+            first: Some(FirstRequestTimer { arrived, end: Box::pin(sleep_until(first_end)) }),
             response_time: RESPONSE_TIME,
             response_end: None,
             half_closed: None,
@@ -128,11 +128,18 @@ impl<S> Connection<S> {
     fn waited(&mut self, context: &mut Context<'_>, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(done) = &wrote {
             self.place.counters().sent(*done.as_ref().unwrap_or(&0));
-            self.response_end = None;
             if let Some(HalfClosed { time, end: Some(end), .. }) = &mut self.half_closed {
                 end.as_mut().reset(Instant::now() + *time);
             }
-            return wrote;
+        }
+        self.until_response_end(context, wrote)
+    }
+
+    /// Checks the result of a write or a flush; a pending one may wait until its deadline.
+    fn until_response_end<T>(&mut self, context: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if done.is_ready() {
+            self.response_end = None;
+            return done;
         }
         let time = self.response_time;
         let end = self.response_end.get_or_insert_with(|| Box::pin(sleep(time)));
@@ -187,7 +194,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        // TLS has bytes that are written and not yet sent.
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.until_response_end(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -213,8 +222,9 @@ mod tests {
     fn connected(first_request: Duration) -> (Connection<DuplexStream>, FirstRequest, DuplexStream) {
         let (server, client) = duplex(16);
         let (address, arrived) = ("127.0.0.1:1".parse().expect("an address"), FirstRequest::default());
-        let place = Places::new(&ConnectionSettings::default(), 0).take(&Peer::Tcp { local: address, remote: address });
-        let connection = Connection::over(server, place.expect("a place"), first_request, arrived.clone());
+        let place = Places::new(&ConnectionSettings::default(), 0).take(&Peer::tcp(address, address));
+        let end = Instant::now() + first_request;
+        let connection = Connection::over(server, place.expect("a place"), end, arrived.clone());
         (connection, arrived, client)
     }
 

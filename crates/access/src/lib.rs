@@ -1,16 +1,17 @@
 //! Access: what every front end shares before it reads a request.
 //!
 //! ```text
-//!            accept ─▶ limits: in all, per address ─▶ first request in time ─▶ protocol
-//! listener     │
-//!              └ file handles reserved for the log
+//!            accept ─▶ limits: in all, per address ─▶ TLS ─▶ first request in time ─▶ protocol
+//! listener     │                                      │
+//!              └ file handles reserved for the log    └ certificate of the client ─▶ its name
 //! request: the steps of one request, which end when its client leaves
 //! ```
 //!
 //! * [`Listener`]: admits connections within the limits of [`ConnectionSettings`].
 //! * [`ConnectionActivity`]: the running requests of a connection. Idle connections give their
 //!   places to new ones at a limit.
-//! * [`Connection`]: an admitted connection with its deadlines.
+//! * [`ListenerTls`]: the certificate of a listener, and the certificates of its clients.
+//! * [`Connection`]: an established connection with its deadlines.
 //! * [`ArrivalDeadline`]: the deadline of a body or a message that has begun.
 //! * [`LiveSettings`] and [`ConnectionLimits`]: settings that are replaced while a server runs.
 //! * [`ConnectionCounters`] and [`ConnectionStatistics`]: counts of connections by how they ended.
@@ -39,6 +40,9 @@ mod live;
 mod peer;
 mod places;
 mod stream;
+mod tls;
+
+mod halves;
 
 mod activity;
 mod arrival;
@@ -62,10 +66,11 @@ pub use arrival::ArrivalDeadline;
 pub use connection::{Connection, FirstRequest};
 pub use fetch_turns::{FetchTurn, FetchTurns};
 pub use future::BoxedFuture;
+pub use halves::{StreamReader, StreamWriter};
 pub use handles::{LOG_HANDLES, raise_handle_limit, share_out};
-pub use listener::{Admission, Listener, check_address};
+pub use listener::{Admission, EstablishedConnection, Listener, check_address};
 pub use live::LiveSettings;
-pub use peer::Peer;
+pub use peer::{Peer, TlsPeer};
 pub use places::{ConnectionLimits, ConnectionPlace};
 pub use records::{
     Decompression, LargeRecord, RECORDS_BYTES_DEFAULT, RECORDS_BYTES_MAX, RecordVisitor, RecordsEnd, RecordsError,
@@ -77,6 +82,7 @@ pub use session::{AuthenticationError, Credential, ServedDatabase, Session, Veri
 pub use settings::ConnectionSettings;
 pub use span::{RequestSpan, SPAN_TARGET, TRACEPARENT};
 pub use statistics::{ConnectionCounters, ConnectionStatistics, Deadline};
-pub use stream::Stream;
+pub use stream::{Stream, TlsStream};
+pub use tls::{ClientCertificates, ListenerTls, NameRule, TlsProtocol, TlsSettings};
 pub use traffic::{ActiveRequest, EndedRequests, FrontEndTraffic, Traffic};
 pub use turns::{DecompressionTurn, DecompressionTurns};

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
+use tokio::time::{Instant, timeout_at};
 
 use crate::address::ListenAddress;
 use crate::peer::Peer;
 use crate::places::{ConnectionLimits, ConnectionPlace, Places};
 use crate::settings::ConnectionSettings;
-use crate::statistics::ConnectionCounters;
-use crate::stream::Stream;
+use crate::statistics::{ConnectionCounters, Deadline};
+use crate::stream::{Socket, Stream, TlsStream};
+use crate::tls::ListenerTls;
 
 /// The pause after a failed accept. The process is then out of file handles, and an immediate retry
 /// would only waste processor time.
@@ -26,14 +28,24 @@ const SOCKET_MODE: u32 = 0o600;
 /// Accepts connections within limits. Dropping it stops listening, and removes its Unix socket.
 #[derive(Debug)]
 pub struct Listener {
-    socket: Socket,
+    socket: ListeningSocket,
     address: ListenAddress,
     places: Arc<Places>,
+    tls: Option<Arc<ListenerTls>>,
 }
 
-/// A connection that was admitted.
+/// A connection that was admitted, before its handshake.
 #[derive(Debug)]
 pub struct Admission {
+    stream: Stream,
+    peer: Peer,
+    place: ConnectionPlace,
+    tls: Option<Arc<ListenerTls>>,
+}
+
+/// A connection that is ready for its protocol.
+#[derive(Debug)]
+pub struct EstablishedConnection {
     /// The byte stream.
     pub stream: Stream,
     /// The client.
@@ -43,7 +55,7 @@ pub struct Admission {
 }
 
 #[derive(Debug)]
-enum Socket {
+enum ListeningSocket {
     Tcp(TcpListener),
     Unix { listener: UnixListener, _file: SocketFile },
 }
@@ -84,7 +96,24 @@ impl Listener {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, problems.join("; ")));
         }
         let (socket, address) = listen(address).await.map_err(|error| named(address, &error))?;
-        Ok(Listener { socket, address, places: Places::new(settings, reserve) })
+        Ok(Listener { socket, address, places: Places::new(settings, reserve), tls: None })
+    }
+
+    /// Gives every connection TLS.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a Unix socket, which has no TLS.
+    pub fn with_tls(self, tls: Arc<ListenerTls>) -> io::Result<Self> {
+        if self.address.tcp().is_none() {
+            let why = format!("{} is a Unix socket, which has no TLS", self.address);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        Ok(Listener { tls: Some(tls), ..self })
+    }
+
+    /// The TLS of its connections, if they have TLS.
+    pub fn tls(&self) -> Option<&Arc<ListenerTls>> {
+        self.tls.as_ref()
     }
 
     /// The address that it listens on, with the real port.
@@ -109,8 +138,10 @@ impl Listener {
         loop {
             self.places.settled().await;
             let accepted = match &self.socket {
-                Socket::Tcp(listener) => listener.accept().await.map(|(stream, _)| Stream::Tcp(stream)),
-                Socket::Unix { listener, .. } => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
+                ListeningSocket::Tcp(listener) => listener.accept().await.map(|(stream, _)| Stream::Tcp(stream)),
+                ListeningSocket::Unix { listener, .. } => {
+                    listener.accept().await.map(|(stream, _)| Stream::Unix(stream))
+                }
             };
             let Ok(stream) = accepted else {
                 // The failure concerns only that connection, or is temporary.
@@ -126,8 +157,38 @@ impl Listener {
                 // failure to set the option is harmless.
                 let _ = stream.set_nodelay(true);
             }
-            return Admission { stream, peer, place };
+            return Admission { stream, peer, place, tls: self.tls.clone() };
         }
+    }
+}
+
+impl Admission {
+    /// The place of the connection.
+    pub fn place(&self) -> &ConnectionPlace {
+        &self.place
+    }
+
+    /// Completes the TLS handshake of a connection with TLS. `None` when the handshake fails or is
+    /// not complete at `end`; the counters have the reason.
+    pub async fn establish(self, end: Instant) -> Option<EstablishedConnection> {
+        let Admission { stream, peer, place, tls } = self;
+        let (socket, tls) = match (stream, tls) {
+            (Stream::Tcp(stream), Some(tls)) => (Socket(Arc::new(stream)), tls),
+            (stream, _) => return Some(EstablishedConnection { stream, peer, place }),
+        };
+        let Ok(accepted) = timeout_at(end, tls.accept(socket.clone())).await else {
+            place.counters().expired(Deadline::FirstRequest);
+            return None;
+        };
+        let Ok((bytes, found)) = accepted else {
+            place.counters().handshake_failed();
+            return None;
+        };
+        let peer = match peer {
+            Peer::Tcp { local, remote, .. } => Peer::Tcp { local, remote, tls: Some(found) },
+            other => other,
+        };
+        Some(EstablishedConnection { stream: Stream::Tls(Box::new(TlsStream { bytes, socket })), peer, place })
     }
 }
 
@@ -151,16 +212,16 @@ fn named(address: &ListenAddress, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("can't listen on {address}: {why}"))
 }
 
-async fn listen(address: &ListenAddress) -> io::Result<(Socket, ListenAddress)> {
+async fn listen(address: &ListenAddress) -> io::Result<(ListeningSocket, ListenAddress)> {
     match address {
         ListenAddress::Tcp(address) => {
             let listener = TcpListener::bind(address).await?;
             let address = listener.local_addr()?;
-            Ok((Socket::Tcp(listener), address.into()))
+            Ok((ListeningSocket::Tcp(listener), address.into()))
         }
         ListenAddress::Unix(path) => {
             let (listener, file) = listen_on_file(path)?;
-            Ok((Socket::Unix { listener, _file: file }, address.clone()))
+            Ok((ListeningSocket::Unix { listener, _file: file }, address.clone()))
         }
     }
 }
@@ -228,7 +289,7 @@ mod tests {
         let address = listener.address().tcp().expect("TCP");
         let first = TcpStream::connect(address).await.expect("connected");
         let admission = listener.accept().await;
-        assert_eq!(admission.peer, Peer::Tcp { local: address, remote: first.local_addr().expect("connected") });
+        assert_eq!(admission.peer, Peer::tcp(address, first.local_addr().expect("connected")));
         let running = admission.place.activity().begin();
         let second = TcpStream::connect(address).await.expect("connected");
         tokio::select! {
@@ -240,7 +301,7 @@ mod tests {
         drop((running, admission));
         let third = TcpStream::connect(address).await.expect("connected");
         let admission = listener.accept().await;
-        assert_eq!(admission.peer, Peer::Tcp { local: address, remote: third.local_addr().expect("connected") });
+        assert_eq!(admission.peer, Peer::tcp(address, third.local_addr().expect("connected")));
         assert_eq!(listener.counters().statistics().refused_limit, 1);
     }
 

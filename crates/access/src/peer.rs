@@ -3,11 +3,12 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use crate::stream::Stream;
 
-/// The other end of a connection, as the operating system reports it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The other end of a connection, as the operating system and the handshake of TLS report it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
     /// A TCP client.
     Tcp {
@@ -15,6 +16,8 @@ pub enum Peer {
         local: SocketAddr,
         /// The client's address.
         remote: SocketAddr,
+        /// The result of the handshake; `None` for a connection without TLS.
+        tls: Option<TlsPeer>,
     },
     /// A process on this machine, connected to a Unix socket. The ids are those of the moment when
     /// it connected.
@@ -28,6 +31,14 @@ pub enum Peer {
     },
 }
 
+/// What the handshake of TLS found out about a client.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TlsPeer {
+    /// The name that the rules of the listener give to the client's certificate, which is valid.
+    /// `None` without a certificate, without rules, and when no rule matches.
+    pub principal: Option<Arc<str>>,
+}
+
 /// The clients that one limit covers. For IPv6 this is a network of 64 bits, because a single
 /// client usually owns all of its addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,11 +48,31 @@ pub(crate) enum Origin {
 }
 
 impl Peer {
+    /// A TCP client without TLS.
+    pub fn tcp(local: SocketAddr, remote: SocketAddr) -> Self {
+        Peer::Tcp { local, remote, tls: None }
+    }
+
+    /// Whether the connection has TLS.
+    pub fn has_tls(&self) -> bool {
+        matches!(self, Peer::Tcp { tls: Some(_), .. })
+    }
+
+    /// The name that the certificate of the client stands for.
+    pub fn principal(&self) -> Option<&str> {
+        match self {
+            Peer::Tcp { tls: Some(tls), .. } => tls.principal.as_deref(),
+            _ => None,
+        }
+    }
+
     /// # Errors
     /// When the client has disconnected already.
     pub(crate) fn of(stream: &Stream) -> io::Result<Self> {
         match stream {
-            Stream::Tcp(stream) => Ok(Peer::Tcp { local: stream.local_addr()?, remote: stream.peer_addr()? }),
+            Stream::Tcp(stream) => Ok(Peer::tcp(stream.local_addr()?, stream.peer_addr()?)),
+            // A connection has its peer before its handshake.
+            Stream::Tls(stream) => Ok(Peer::tcp(stream.socket.0.local_addr()?, stream.socket.0.peer_addr()?)),
             Stream::Unix(stream) => {
                 let credentials = stream.peer_cred()?;
                 Ok(Peer::Unix { uid: credentials.uid(), gid: credentials.gid(), pid: credentials.pid() })
@@ -86,7 +117,7 @@ mod tests {
 
     fn origin(remote: &str) -> Origin {
         let local = "[::]:1".parse().expect("an address");
-        Peer::Tcp { local, remote: remote.parse().expect("an address") }.origin()
+        Peer::tcp(local, remote.parse().expect("an address")).origin()
     }
 
     #[test]

@@ -257,10 +257,8 @@ mod tests {
     use super::*;
 
     fn peer(remote: &str) -> Peer {
-        Peer::Tcp {
-            local: "127.0.0.1:1".parse().expect("an address"),
-            remote: format!("{remote}:1").parse().expect("an address"),
-        }
+        let address = |text: &str| text.parse().expect("an address");
+        Peer::tcp(address("127.0.0.1:1"), address(&format!("{remote}:1")))
     }
 
     fn places(connections_max: usize, per_address_max: usize, reserve: usize) -> Arc<Places> {

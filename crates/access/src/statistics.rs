@@ -40,6 +40,7 @@ pub struct ConnectionCounters {
     received_bytes: AtomicU64,
     sent_bytes: AtomicU64,
     requests_refused: AtomicU64,
+    handshake_failures: AtomicU64,
 }
 
 /// The counts of a listener at one moment.
@@ -72,6 +73,8 @@ pub struct ConnectionStatistics {
     pub sent_bytes: u64,
     /// Requests that were refused before they reached a route.
     pub requests_refused: u64,
+    /// Connections whose TLS handshake failed, or whose client was refused by its certificate.
+    pub handshake_failures: u64,
 }
 
 impl ConnectionCounters {
@@ -95,6 +98,7 @@ impl ConnectionCounters {
             received_bytes: get(&self.received_bytes),
             sent_bytes: get(&self.sent_bytes),
             requests_refused: get(&self.requests_refused),
+            handshake_failures: get(&self.handshake_failures),
         }
     }
 
@@ -140,6 +144,10 @@ impl ConnectionCounters {
 
     pub(crate) fn closed(&self) {
         add(&self.closed);
+    }
+
+    pub(crate) fn handshake_failed(&self) {
+        add(&self.handshake_failures);
     }
 
     pub(crate) fn accept_failed(&self) {

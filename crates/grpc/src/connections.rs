@@ -7,30 +7,56 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use quire_access::budget::{BudgetCaller, ByteBudget, FrontEnd};
-use quire_access::{BoxedFuture, Connection, ConnectionActivity, ConnectionCounters, FirstRequest, Listener, Peer};
+use quire_access::{
+    Admission, BoxedFuture, Connection, ConnectionActivity, ConnectionCounters, FirstRequest, Listener, Peer,
+};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio_stream::Stream;
 use tonic::transport::server::Connected;
 
 use crate::Settings;
 use crate::app::closing;
 
-/// Admits connections. Dropping it stops listening.
+/// Admits connections, and establishes several at a time. Dropping it stops listening.
 pub(crate) struct Connections {
     listener: Arc<Listener>,
     settings: Settings,
     budget: ByteBudget,
     /// When the remaining connections are cut.
     cut: watch::Receiver<bool>,
-    next: BoxedFuture<CallConnection>,
+    next: BoxedFuture<Admission>,
+    /// Connections in their handshake. Each has a place and a deadline.
+    established: JoinSet<Option<CallConnection>>,
 }
 
 impl Connections {
     pub(crate) fn new(listener: Listener, settings: Settings, budget: ByteBudget, cut: watch::Receiver<bool>) -> Self {
         let listener = Arc::new(listener);
-        let next = next(Arc::clone(&listener), settings.clone(), budget.clone(), cut.clone());
-        Connections { listener, settings, budget, cut, next }
+        let next = next(Arc::clone(&listener));
+        Connections { listener, settings, budget, cut, next, established: JoinSet::new() }
+    }
+
+    fn establish(&mut self, admission: Admission) {
+        let (first_request, budget) = (self.settings.connections.first_request(), self.budget.clone());
+        let cut = self.cut.clone();
+        let needed = admission.place().needed();
+        let mut cut: BoxedFuture<()> = Box::pin(async {
+            tokio::select! {
+                () = closing(cut) => {}
+                // A new connection takes the place of this idle one.
+                () = needed => {}
+            }
+        });
+        self.established.spawn(async move {
+            let (connection, peer, first) = tokio::select! {
+                established = Connection::establish(admission, first_request) => established?,
+                () = &mut cut => return None,
+            };
+            let caller = budget.caller(FrontEnd::Grpc, peer.ip());
+            Some(CallConnection { connection, first, peer, caller, cut, is_cut: false })
+        });
     }
 }
 
@@ -38,9 +64,18 @@ impl Stream for Connections {
     type Item = io::Result<CallConnection>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<CallConnection>>> {
-        let connection = ready!(self.next.as_mut().poll(context));
-        self.next = next(Arc::clone(&self.listener), self.settings.clone(), self.budget.clone(), self.cut.clone());
-        Poll::Ready(Some(Ok(connection)))
+        loop {
+            match self.established.poll_join_next(context) {
+                Poll::Ready(Some(Ok(Some(connection)))) => return Poll::Ready(Some(Ok(connection))),
+                // The handshake failed; the counters have the reason.
+                Poll::Ready(Some(Ok(None) | Err(_))) => {}
+                Poll::Ready(None) | Poll::Pending => {
+                    let admission = ready!(self.next.as_mut().poll(context));
+                    self.next = next(Arc::clone(&self.listener));
+                    self.establish(admission);
+                }
+            }
+        }
     }
 }
 
@@ -51,26 +86,8 @@ impl fmt::Debug for Connections {
 }
 
 /// Admits the next connection.
-fn next(
-    listener: Arc<Listener>,
-    settings: Settings,
-    budget: ByteBudget,
-    cut: watch::Receiver<bool>,
-) -> BoxedFuture<CallConnection> {
-    Box::pin(async move {
-        let admission = listener.accept().await;
-        let (connection, peer, first) = Connection::new(admission, settings.connections.first_request());
-        let caller = budget.caller(FrontEnd::Grpc, peer.ip());
-        let needed = connection.place().needed();
-        let cut = async {
-            tokio::select! {
-                () = closing(cut) => {}
-                // A new connection takes the place of this idle one.
-                () = needed => {}
-            }
-        };
-        CallConnection { connection, first, peer, caller, cut: Box::pin(cut), is_cut: false }
-    })
+fn next(listener: Arc<Listener>) -> BoxedFuture<Admission> {
+    Box::pin(async move { listener.accept().await })
 }
 
 /// A connection, which ends with an error when it is cut.
@@ -115,7 +132,7 @@ impl Connected for CallConnection {
     fn connect_info(&self) -> CallOrigin {
         CallOrigin {
             first: self.first.clone(),
-            peer: self.peer,
+            peer: self.peer.clone(),
             caller: self.caller.clone(),
             activity: self.connection.place().activity().clone(),
             counters: Arc::clone(self.connection.place().counters()),

@@ -357,7 +357,7 @@ mod tests {
         let address = "127.0.0.1:1".parse().expect("an address");
         let origin = CallOrigin {
             first: Default::default(),
-            peer: Peer::Tcp { local: address, remote: address },
+            peer: Peer::tcp(address, address),
             caller: budget.caller(FrontEnd::Grpc, None),
             activity: quire_access::ConnectionActivity::default(),
             counters: Arc::default(),

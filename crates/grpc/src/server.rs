@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use quire::Database;
 use quire_access::budget::{ByteBudget, FrontEnd};
-use quire_access::{BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, Traffic};
+use quire_access::{BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, ListenerTls, Traffic};
 use tokio::sync::watch;
 use tonic_web::GrpcWebLayer;
 
@@ -73,6 +73,14 @@ impl Server {
     /// Shares a byte budget with other servers, in place of one of the default size.
     pub fn with_budget(self, budget: ByteBudget) -> Self {
         Server { budget, ..self }
+    }
+
+    /// Gives every connection TLS.
+    ///
+    /// # Errors
+    /// `InvalidInput` on a Unix socket, which has no TLS.
+    pub fn with_tls(self, tls: Arc<ListenerTls>) -> io::Result<Self> {
+        Ok(Server { listener: self.listener.with_tls(tls)?, ..self })
     }
 
     /// The address that it listens on, with the real port.

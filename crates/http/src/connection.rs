@@ -49,10 +49,16 @@ pub(crate) async fn serve(
 ) {
     let settings = live.current();
     let idle = Duration::from_millis(settings.idle_timeout_ms);
-    let (mut stream, peer, first) = Connection::new(admission, settings.connections.first_request());
+    let mut needed = Box::pin(admission.place().needed());
+    let established = tokio::select! {
+        established = Connection::establish(admission, settings.connections.first_request()) => established,
+        // A newer connection takes its place in the reserve.
+        () = &mut needed => None,
+        () = closing(closed.clone()) => None,
+    };
+    let Some((mut stream, peer, first)) = established else { return };
     let caller = budget.caller(FrontEnd::Http, peer.ip());
     let left = stream.answers_half_closed();
-    let needed = stream.place().needed();
     let gate = Arc::new(ConnectionGate::new(router, live, stream.place(), peer, first));
     let served = Arc::clone(&gate);
     let answer = move |request| handle_for(caller.clone(), Arc::clone(&served).answer(request));

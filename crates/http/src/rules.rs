@@ -170,7 +170,7 @@ mod tests {
 
     fn host(hosts: &[&'static str]) -> Result<(), &'static str> {
         let local = "192.0.2.7:7070".parse().expect("an address");
-        let peer = Peer::Tcp { local, remote: local };
+        let peer = Peer::tcp(local, local);
         let given: Vec<_> = hosts.iter().map(|host| ("host", *host)).collect();
         let checked = check_host(&settings(), &peer, &Uri::from_static("/v1/stats"), &headers(&given)).map(drop);
         checked.map_err(|problem| problem.code())

@@ -1,8 +1,8 @@
 //! The server: a listener, and the tasks that serve its connections.
 //!
 //! Invariant: when [`Server::run`] returns, every connection has ended, so no handle to the
-//! database is left, except those of [`Server::metrics`]. It speaks plain HTTP/1.1; the routes
-//! interpret requests.
+//! database is left, except those of [`Server::metrics`]. It speaks HTTP/1.1; the routes interpret
+//! requests.
 
 use std::future::Future;
 use std::io;
@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use quire::Database;
 use quire_access::budget::ByteBudget;
-use quire_access::{BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, LiveSettings, Traffic};
+use quire_access::{
+    BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, ListenerTls, LiveSettings, Traffic,
+};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -92,6 +94,14 @@ impl Server {
     pub fn with_budget(mut self, budget: ByteBudget) -> Self {
         Arc::get_mut(&mut self.app).expect("nothing else uses the components yet").use_budget(budget);
         self
+    }
+
+    /// Gives every connection TLS.
+    ///
+    /// # Errors
+    /// `InvalidInput` on a Unix socket, which has no TLS.
+    pub fn with_tls(self, tls: Arc<ListenerTls>) -> io::Result<Self> {
+        Ok(Server { listener: self.listener.with_tls(tls)?, ..self })
     }
 
     /// The address that it listens on, with the real port.

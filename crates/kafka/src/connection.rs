@@ -17,9 +17,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quire_access::budget::FrontEnd;
-use quire_access::{Admission, BoundedRequest, ConnectionActivity, Deadline, Peer, RunningRequest, Stream};
-use tokio::io::{AsyncWriteExt, Interest};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use quire_access::{
+    Admission, BoundedRequest, ConnectionActivity, Deadline, EstablishedConnection, Peer, RunningRequest, StreamReader,
+    StreamWriter,
+};
+use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
@@ -45,24 +47,23 @@ const AHEAD_BYTES: usize = 64 << 10;
 /// once, and is answered.
 const HALF_CLOSED: Duration = Duration::from_secs(1);
 
-/// The poll event for a client that closed the connection, even while earlier bytes are unread. On
-/// Linux no other event has this name, because out-of-band data is not polled. On other systems it
-/// arrives together with readable data.
-#[cfg(target_os = "linux")]
-const CLOSING: Interest = Interest::PRIORITY;
-#[cfg(not(target_os = "linux"))]
-const CLOSING: Interest = Interest::READABLE;
-
 /// Serves a connection until the client closes it.
 ///
 /// # Errors
 /// The reason for closing it earlier.
 pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<(), CloseReason> {
-    let Admission { stream: Stream::Tcp(stream), peer: Peer::Tcp { local, remote }, place } = admission else {
+    let settings = broker.settings();
+    let first_end = Instant::now() + settings.connections().first_request();
+    let mut needed = pin!(admission.place().needed());
+    let established = tokio::select! {
+        established = admission.establish(first_end) => established.ok_or(CloseReason::Failed)?,
+        // A new connection takes the place of this idle one.
+        () = &mut needed => return Ok(()),
+    };
+    let EstablishedConnection { stream, peer, place } = established;
+    let (Peer::Tcp { local, remote, .. }, Some((input, output))) = (peer, stream.into_halves()) else {
         unreachable!("the server listens on TCP")
     };
-    let (input, output) = stream.into_split();
-    let settings = broker.settings();
     let caller = broker.budget.caller(FrontEnd::Kafka, Some(remote.ip()));
     let (left, left_seen) = watch::channel(false);
     let mut connection = Connection {
@@ -73,7 +74,7 @@ pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<
         input: ReadAhead {
             frames: Frames::new(input, &settings, caller.clone(), ClientPace::USUAL),
             ahead: VecDeque::new(),
-            first: Some(Instant::now() + settings.connections().first_request()),
+            first: Some(first_end),
             closed_until: None,
             left,
         },
@@ -84,9 +85,10 @@ pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<
     };
     let ended = tokio::select! {
         ended = connection.run() => ended,
-        // A new connection takes the place of this idle one.
-        () = place.needed() => Ok(()),
+        () = &mut needed => Ok(()),
     };
+    // Over TLS, the client learns that nothing was cut off. A client may not read it.
+    let _ = timeout(HALF_CLOSED, connection.output.shutdown()).await;
     // A member that never requested an assignment would stay for the timeout that its client chose.
     for (group, member) in connection.state.joined {
         broker.groups.abandon(&group, member).await;
@@ -106,7 +108,7 @@ struct Connection<'b> {
     /// The steps of all requests with `acks=0` that begin after their client has disconnected. The
     /// client has no reason to stay until all are unpacked, and together they get the steps of one.
     left_behind: Option<BoundedRequest>,
-    output: OwnedWriteHalf,
+    output: StreamWriter,
 }
 
 /// A committed request without a response yet.
@@ -118,7 +120,7 @@ struct PendingProduce {
 
 /// The stream of requests from the client.
 struct ReadAhead {
-    frames: Frames<OwnedReadHalf>,
+    frames: Frames<StreamReader>,
     /// The frames that arrived while a request was handled.
     ahead: VecDeque<RequestFrame>,
     /// When the first frame must have arrived; `None` once it has.
@@ -220,7 +222,11 @@ impl Connection<'_> {
     }
 
     async fn send(&mut self, answer: &[u8]) -> Result<(), CloseReason> {
-        let sent = timeout(self.idle, self.output.write_all(answer)).await;
+        let sending = async {
+            self.output.write_all(answer).await?;
+            self.output.flush().await
+        };
+        let sent = timeout(self.idle, sending).await;
         let sent = sent.map_err(|_| CloseReason::Idle(Deadline::Response))?;
         sent.map_err(|_| CloseReason::Failed)
     }
@@ -247,10 +253,10 @@ impl ReadAhead {
     /// the client has closed its side, the future has [`HALF_CLOSED`] left.
     async fn meanwhile<T>(
         &mut self,
-        output: &OwnedWriteHalf,
+        output: &StreamWriter,
         mut handled: Pin<&mut impl Future<Output = T>>,
     ) -> Result<Option<T>, CloseReason> {
-        let mut closed = pin!(closed(output));
+        let mut closed = pin!(output.client_closed());
         let mut ahead_bytes: usize = self.ahead.iter().map(|frame| frame.bytes.len()).sum();
         // Until when the requests of a client that closed its side are handled.
         let mut until = self.closed_until;
@@ -283,16 +289,6 @@ impl ReadAhead {
                 }
             }
         }
-    }
-}
-
-/// Waits until the client has closed its side.
-async fn closed(output: &OwnedWriteHalf) {
-    let ready = output.ready(CLOSING).await;
-    if ready.is_ok_and(|ready| !ready.is_read_closed()) {
-        // There is something to read. The next request checks again whether the client has
-        // disconnected.
-        future::pending::<()>().await;
     }
 }
 

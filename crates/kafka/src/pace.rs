@@ -56,7 +56,7 @@ impl ClientPace {
                 return Err(CloseReason::Idle(Deadline::Response));
             }
         }
-        Ok(())
+        output.flush().await.map_err(|_| CloseReason::Failed)
     }
 }
 

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use quire::Database;
 use quire_access::budget::ByteBudget;
-use quire_access::{Admission, BoxedFuture, ConnectionCounters, ConnectionLimits, Listener, LiveSettings, Traffic};
+use quire_access::{
+    Admission, BoxedFuture, ConnectionCounters, ConnectionLimits, Listener, ListenerTls, LiveSettings, Traffic,
+};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::broker::Broker;
@@ -94,6 +96,14 @@ impl Server {
         broker.live_settings().replace(Settings { memory_bytes_max: budget.bytes_max(), frame_bytes_max, ..settings });
         broker.budget = budget;
         self
+    }
+
+    /// Gives every connection TLS.
+    ///
+    /// # Errors
+    /// Empty at the start: the server listens on TCP.
+    pub fn with_tls(self, tls: Arc<ListenerTls>) -> io::Result<Self> {
+        Ok(Server { listener: self.listener.with_tls(tls)?, ..self })
     }
 
     /// The address that it listens on.

@@ -1,0 +1,231 @@
+//! The TLS of a listener: files become one state, and the state is replaced as a whole.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, ServerConfig};
+
+use super::certificate;
+use super::names::NameRule;
+use super::settings::{ClientCertificates, TlsProtocol, TlsSettings};
+use crate::live::LiveSettings;
+
+/// Largest file that is read, in bytes. Lists of revoked certificates are the largest ones.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// The permissions of a private key that are too wide: those of the group and of others.
+const WIDE_MODE: u32 = 0o077;
+
+/// The TLS of a listener; see the module.
+#[derive(Debug)]
+pub struct ListenerTls {
+    protocol: TlsProtocol,
+    state: Arc<LiveSettings<TlsState>>,
+    /// The files at the last attempt to load them.
+    tried: Mutex<Vec<FileStamp>>,
+}
+
+/// One state of a listener's TLS. A handshake uses one state of all of it.
+#[derive(Debug)]
+pub(super) struct TlsState {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) protocol: TlsProtocol,
+    pub(super) settings: TlsSettings,
+    /// The end of the first certificate that ends, in seconds since 1970.
+    end: i64,
+}
+
+/// A file at one moment. Another stamp means that the file has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FileStamp(Option<(u64, u64, i64, i64, u64)>);
+
+impl FileStamp {
+    fn of(path: &Path) -> Self {
+        let stamp = |file: fs::Metadata| (file.dev(), file.ino(), file.mtime(), file.mtime_nsec(), file.len());
+        FileStamp(fs::metadata(path).ok().map(stamp))
+    }
+
+    fn of_all(settings: &TlsSettings) -> Vec<Self> {
+        settings.files().map(FileStamp::of).collect()
+    }
+}
+
+impl ListenerTls {
+    /// Loads the files of the settings.
+    ///
+    /// # Errors
+    /// When settings are invalid or a file can't be used. The message names the setting or the
+    /// file.
+    pub fn load(settings: &TlsSettings, protocol: TlsProtocol) -> io::Result<Arc<Self>> {
+        // Read before the files: a file that changes meanwhile has another stamp later.
+        let tried = Mutex::new(FileStamp::of_all(settings));
+        let state = LiveSettings::new(TlsState::load(settings, protocol)?);
+        Ok(Arc::new(ListenerTls { protocol, state, tried }))
+    }
+
+    /// Replaces the whole state. Open connections keep theirs.
+    ///
+    /// # Errors
+    /// Like [`ListenerTls::load`]. Nothing changes then.
+    pub fn replace(&self, settings: &TlsSettings) -> io::Result<()> {
+        let stamps = FileStamp::of_all(settings);
+        let loaded = TlsState::load(settings, self.protocol);
+        *self.tried() = stamps;
+        self.state.replace(loaded?);
+        Ok(())
+    }
+
+    /// Loads the files again if one has changed since the last attempt. Returns whether it did. So
+    /// a file that can't be used is reported once, until a file changes again.
+    ///
+    /// # Errors
+    /// Like [`ListenerTls::replace`].
+    pub fn refresh(&self) -> io::Result<bool> {
+        let current = self.state.current();
+        if *self.tried() == FileStamp::of_all(&current.settings) {
+            return Ok(false);
+        }
+        self.replace(&current.settings).map(|()| true)
+    }
+
+    /// The end of the first of its certificates that ends, in seconds since 1970.
+    pub fn certificate_end(&self) -> i64 {
+        self.state.current().end
+    }
+
+    /// Whether every client has a valid certificate.
+    pub fn requires_client_certificates(&self) -> bool {
+        self.state.current().settings.client_certificates == ClientCertificates::Required
+    }
+
+    /// The path and the permissions of the private key, when other users can read it.
+    pub fn wide_key(&self) -> Option<(String, u32)> {
+        let key = &self.state.current().settings.key;
+        let mode = fs::metadata(key).ok()?.permissions().mode() & 0o777;
+        (mode & WIDE_MODE != 0).then(|| (key.display().to_string(), mode))
+    }
+
+    pub(super) fn state(&self) -> Arc<TlsState> {
+        self.state.current()
+    }
+
+    fn tried(&self) -> std::sync::MutexGuard<'_, Vec<FileStamp>> {
+        self.tried.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TlsState {
+    fn load(settings: &TlsSettings, protocol: TlsProtocol) -> io::Result<Self> {
+        if let problems @ [_, ..] = &settings.problems()[..] {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problems.join("; ")));
+        }
+        let provider = Arc::new(provider());
+        let chain = certificates(&settings.certificate)?;
+        let mut end = i64::MAX;
+        for certificate in &chain {
+            end = end.min(certificate::end(certificate).map_err(|error| at(&settings.certificate, error))?);
+        }
+        let key = PrivateKeyDer::from_pem_slice(&read(&settings.key)?);
+        // The text of an error of the key must not have a part of the key.
+        let key = key.map_err(|_| at(&settings.key, "the file has no private key in PEM that can be read"))?;
+        let verifier = client_verifier(settings, &provider)?;
+        let mut config = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&TLS13, &TLS12])
+            .map_err(io::Error::other)?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain, key)
+            .map_err(|error| at(&settings.certificate, format!("with the key {}: {error}", settings.key.display())))?;
+        config.alpn_protocols = protocol.negotiated();
+        config.ticketer = ticketer()?;
+        config.max_early_data_size = 0;
+        Ok(TlsState { config: Arc::new(config), protocol, settings: settings.clone(), end })
+    }
+
+    /// The name that the rules give to the certificate of a client.
+    ///
+    /// # Errors
+    /// When the certificate can't be read.
+    pub(super) fn name_of(&self, certificate: &CertificateDer<'_>) -> io::Result<Option<String>> {
+        match &self.settings.client_names[..] {
+            [] => Ok(None),
+            rules => Ok(NameRule::first_match(rules, &certificate::CertificateNames::read(certificate)?)),
+        }
+    }
+}
+
+#[cfg(feature = "aws-lc")]
+fn provider() -> CryptoProvider {
+    rustls::crypto::aws_lc_rs::default_provider()
+}
+
+#[cfg(not(feature = "aws-lc"))]
+fn provider() -> CryptoProvider {
+    rustls::crypto::ring::default_provider()
+}
+
+/// Encrypts tickets under keys that rotate: a client resumes a session without a state here.
+fn ticketer() -> io::Result<Arc<dyn rustls::server::ProducesTickets>> {
+    #[cfg(feature = "aws-lc")]
+    let ticketer = rustls::crypto::aws_lc_rs::Ticketer::new();
+    #[cfg(not(feature = "aws-lc"))]
+    let ticketer = rustls::crypto::ring::Ticketer::new();
+    ticketer.map_err(io::Error::other)
+}
+
+fn client_verifier(settings: &TlsSettings, provider: &Arc<CryptoProvider>) -> io::Result<Arc<dyn ClientCertVerifier>> {
+    let Some(path) =
+        settings.client_roots.as_ref().filter(|_| settings.client_certificates != ClientCertificates::None)
+    else {
+        return Ok(WebPkiClientVerifier::no_client_auth());
+    };
+    let mut roots = RootCertStore::empty();
+    for root in certificates(path)? {
+        roots.add(root).map_err(|error| at(path, error))?;
+    }
+    let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+    for path in &settings.client_crls {
+        let read = read(path)?;
+        let lists = CertificateRevocationListDer::pem_slice_iter(&read).collect::<Result<Vec<_>, _>>();
+        let lists = lists.map_err(|error| at(path, format!("not PEM: {error}")))?;
+        if lists.is_empty() {
+            return Err(at(path, "the file has no CRL"));
+        }
+        verifier = verifier.with_crls(lists);
+    }
+    verifier = verifier.enforce_revocation_expiration();
+    if settings.client_certificates == ClientCertificates::Optional {
+        verifier = verifier.allow_unauthenticated();
+    }
+    verifier.build().map_err(|error| at(path, format!("with its CRLs: {error}")))
+}
+
+fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+    let certificates = CertificateDer::pem_slice_iter(&read(path)?).collect::<Result<Vec<_>, _>>();
+    let certificates = certificates.map_err(|error| at(path, format!("not PEM: {error}")))?;
+    if certificates.is_empty() { Err(at(path, "the file has no certificate")) } else { Ok(certificates) }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let metadata = fs::metadata(path).map_err(|error| at(path, error))?;
+    // A pipe would wait for its other end.
+    if !metadata.is_file() {
+        return Err(at(path, "not a regular file"));
+    }
+    if metadata.len() > FILE_BYTES_MAX {
+        return Err(at(path, format!("the file has {} bytes; the limit is {FILE_BYTES_MAX}", metadata.len())));
+    }
+    fs::read(path).map_err(|error| at(path, error))
+}
+
+fn at(path: &Path, error: impl std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("can't use {} for TLS: {error}", path.display()))
+}
