@@ -118,6 +118,10 @@ impl Permissions for NoRights {
         false
     }
 
+    fn denies(&self, _: Resource<'_>, _: Operation) -> bool {
+        true
+    }
+
     fn permits_every(&self, _: ResourceKind, _: Operation) -> bool {
         false
     }
@@ -280,6 +284,10 @@ impl Permissions for ClientRights {
         self.permits_by(|rules, principal| rules.allows(principal, operation, resource))
     }
 
+    fn denies(&self, resource: Resource<'_>, operation: Operation) -> bool {
+        !self.permits_by(|rules, principal| !rules.denies(principal, operation, resource))
+    }
+
     fn permits_every(&self, kind: ResourceKind, operation: Operation) -> bool {
         self.permits_by(|rules, principal| rules.allows_every(principal, operation, kind))
     }
@@ -384,6 +392,23 @@ mod tests {
         assert_eq!((stats(&of_two), two.is_live()), (Ok(true), true));
         clock.set(Timestamp::from_micros(1_000_000 + 61_000_000));
         assert_eq!((stats(&of_two), two.is_live()), (Err(ErrorKind::NotPermitted), false));
+    }
+
+    #[tokio::test]
+    async fn a_denial_on_a_topic_wins_over_the_right_to_create_topics_in_the_cluster() {
+        let (_directory, _, served) = served();
+        let access = served.owner().access();
+        access.init("root").expect("initialised");
+        let ann = RuleSubject::Principal("ann".to_owned());
+        let cluster = RulePattern::Literal(Resource::CLUSTER.name.to_owned());
+        let secrets = RulePattern::Literal("secrets".to_owned());
+        access.add_rule(&ann, &AccessRule::allow(Operation::Create, ResourceKind::Cluster, cluster)).expect("added");
+        access.add_rule(&ann, &AccessRule::deny(Operation::All, ResourceKind::Topic, secrets)).expect("added");
+        let session = served.session(&Credential::Verified(VerifiedName::Peer("ann"))).expect("a session");
+        let database = served.of(&session);
+        database.topic("orders").create(1).expect("created");
+        let refused = database.topic("secrets").create(1).expect_err("it is denied");
+        assert_eq!(refused.kind(), ErrorKind::NotPermitted);
     }
 
     #[tokio::test]

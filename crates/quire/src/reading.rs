@@ -109,6 +109,9 @@ impl Database {
     ///     fn permits(&self, resource: Resource<'_>, operation: Operation) -> bool {
     ///         self.permits_every(resource.kind, operation)
     ///     }
+    ///     fn denies(&self, _: Resource<'_>, _: Operation) -> bool {
+    ///         false
+    ///     }
     ///     fn permits_every(&self, kind: ResourceKind, operation: Operation) -> bool {
     ///         (kind, operation) == (ResourceKind::Queue, Operation::Describe)
     ///     }
@@ -319,6 +322,10 @@ mod tests {
                 Rights::AllBut(lacking, of) => (lacking, of) != (resource, operation),
                 Rights::Only(given, of) => (given, of) == (resource, operation),
             }
+        }
+
+        fn denies(&self, _: Resource<'_>, _: Operation) -> bool {
+            false
         }
 
         fn permits_every(&self, kind: ResourceKind, operation: Operation) -> bool {

@@ -42,7 +42,12 @@ impl Masks {
     pub(crate) fn allow(self, operation: Operation) -> bool {
         let all = bit(Operation::All);
         let granting = operation.allowed_by().iter().fold(all, |bits, other| bits | bit(*other));
-        self.denied & (bit(operation) | all) == 0 && self.allowed & granting != 0
+        !self.deny(operation) && self.allowed & granting != 0
+    }
+
+    /// Whether any of these rules denies the operation.
+    pub(crate) fn deny(self, operation: Operation) -> bool {
+        self.denied & (bit(operation) | bit(Operation::All)) != 0
     }
 }
 

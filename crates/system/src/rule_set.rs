@@ -113,6 +113,16 @@ impl RuleSet {
         self.allows_by(principal, operation, |grants| grants.masks(resource))
     }
 
+    /// Whether a rule of the principal, of its roles, of its key or of everyone denies the
+    /// operation on the resource.
+    pub fn denies(&self, principal: &Principal, operation: Operation, resource: Resource<'_>) -> bool {
+        let of_key = principal.key.as_ref().and_then(|id| self.keys.get(id)?.narrowed.as_ref());
+        let named = self.principals.get(&*principal.name).into_iter();
+        let named = named.flat_map(|grants| grants.roles.iter().map(|role| &**role).chain([&grants.own]));
+        let mut all = named.chain([&self.everyone]).chain(of_key);
+        all.any(|grants| grants.masks(resource).deny(operation))
+    }
+
     #[inline]
     fn allows_by(&self, principal: &Principal, operation: Operation, masks: impl Fn(&Grants) -> Masks) -> bool {
         if let Some(id) = &principal.key {

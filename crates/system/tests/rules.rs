@@ -33,15 +33,17 @@ fn covers(rule: &AccessRule, resource: Resource<'_>) -> bool {
 }
 
 fn naive(rules: &[AccessRule], operation: Operation, resource: Resource<'_>) -> bool {
-    let covering = || rules.iter().filter(|rule| covers(rule, resource));
-    let is_denied = covering().any(|rule| {
-        rule.effect == RuleEffect::Deny && (rule.operation == operation || rule.operation == Operation::All)
-    });
-    let is_allowed = covering().any(|rule| {
+    let is_allowed = rules.iter().filter(|rule| covers(rule, resource)).any(|rule| {
         let grants = rule.operation == Operation::All || operation.allowed_by().contains(&rule.operation);
         rule.effect == RuleEffect::Allow && grants
     });
-    is_allowed && !is_denied
+    is_allowed && !naive_denies(rules, operation, resource)
+}
+
+fn naive_denies(rules: &[AccessRule], operation: Operation, resource: Resource<'_>) -> bool {
+    rules.iter().filter(|rule| covers(rule, resource)).any(|rule| {
+        rule.effect == RuleEffect::Deny && (rule.operation == operation || rule.operation == Operation::All)
+    })
 }
 
 fn commit(world: &mut World<System>, commands: &[Command<'_>]) {
@@ -174,6 +176,10 @@ proptest! {
                     prop_assert_eq!(set.allows(&principal(USER, Some(id)), operation, resource), expected && narrowed);
                     let stranger = naive(&of_everyone, operation, resource);
                     prop_assert_eq!(set.allows(&principal("bob", None), operation, resource), stranger);
+                    let denied = naive_denies(&all, operation, resource);
+                    prop_assert_eq!(set.denies(&principal(USER, None), operation, resource), denied);
+                    let of_key = of_key.as_ref().is_some_and(|rules| naive_denies(rules, operation, resource));
+                    prop_assert_eq!(set.denies(&principal(USER, Some(id)), operation, resource), denied || of_key);
                 }
             }
         }

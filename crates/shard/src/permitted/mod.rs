@@ -26,6 +26,9 @@ pub trait Permissions: Debug + Send + Sync {
     /// Whether the client may perform the operation on the resource.
     fn permits(&self, resource: Resource<'_>, operation: Operation) -> bool;
 
+    /// Whether a rule denies the client the operation on the resource, whatever other rules allow.
+    fn denies(&self, resource: Resource<'_>, operation: Operation) -> bool;
+
     /// Whether the client may perform the operation on every resource of the kind.
     fn permits_every(&self, kind: ResourceKind, operation: Operation) -> bool;
 
@@ -70,18 +73,18 @@ impl Guard {
 
     /// Whether the client may perform the operation on the resource.
     pub fn permits(&self, resource: Resource<'_>, operation: Operation) -> bool {
-        self.permissions.permits(resource, operation)
-            || match (resource.kind, operation) {
-                // As in Kafka, a client that may create topics in the cluster may create each one,
-                // and a client that may write to any topic may do so with sequence numbers.
-                (ResourceKind::Topic, Operation::Create) => {
-                    self.permissions.permits(Resource::CLUSTER, Operation::Create)
-                }
-                (ResourceKind::Cluster, Operation::IdempotentWrite) => {
-                    self.permissions.permits_any(ResourceKind::Topic, Operation::Write)
-                }
-                _ => false,
+        let permissions = &self.permissions;
+        let is_implied = || match (resource.kind, operation) {
+            // As in Kafka, a client that may create topics in the cluster may create each one, and
+            // a client that may write to any topic may do so with sequence numbers.
+            (ResourceKind::Topic, Operation::Create) => permissions.permits(Resource::CLUSTER, Operation::Create),
+            (ResourceKind::Cluster, Operation::IdempotentWrite) => {
+                permissions.permits_any(ResourceKind::Topic, Operation::Write)
             }
+            _ => false,
+        };
+        // A denial wins over what another permission implies.
+        permissions.permits(resource, operation) || is_implied() && !permissions.denies(resource, operation)
     }
 
     /// Whether the client may perform the operation on every resource of the kind.

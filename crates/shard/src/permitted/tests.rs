@@ -25,13 +25,17 @@ use ResourceKind::{Admin, Cluster, Graph, Group, Queue, Store, Topic};
 /// The resource, with `*` for every one of its kind, and the operation.
 type Permission = (ResourceKind, &'static str, Operation);
 
-/// Exactly these permissions.
+/// Exactly these permissions, without a denial.
 #[derive(Debug, Default)]
 struct Given(BTreeSet<(ResourceKind, String, Operation)>);
 
 impl Permissions for Given {
     fn permits(&self, resource: Resource<'_>, operation: Operation) -> bool {
         self.0.contains(&(resource.kind, resource.name.to_owned(), operation))
+    }
+
+    fn denies(&self, _: Resource<'_>, _: Operation) -> bool {
+        false
     }
 
     fn permits_every(&self, kind: ResourceKind, operation: Operation) -> bool {
@@ -386,4 +390,42 @@ fn a_refused_commit_names_its_first_part_that_is_not_permitted() {
     let refused = decided.verdict.expect_err("not permitted");
     assert_eq!(refused.to_string(), "part 1 of the commit is refused: not permitted: write on queue \"a\"");
     assert_eq!(shard.log().published(), Position::ZERO);
+}
+
+/// May do everything except what a rule denies.
+#[derive(Debug)]
+struct DeniedOnly(Permission);
+
+impl Permissions for DeniedOnly {
+    fn permits(&self, resource: Resource<'_>, operation: Operation) -> bool {
+        !self.denies(resource, operation)
+    }
+
+    fn denies(&self, resource: Resource<'_>, operation: Operation) -> bool {
+        (resource.kind, resource.name, operation) == self.0
+    }
+
+    fn permits_every(&self, kind: ResourceKind, operation: Operation) -> bool {
+        (kind, operation) != (self.0.0, self.0.2)
+    }
+
+    fn permits_any(&self, _: ResourceKind, _: Operation) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_denial_wins_over_what_another_permission_implies() {
+    let cases = [
+        (Resource::new(Topic, "secrets"), Create, Resource::new(Topic, "orders")),
+        (Resource::CLUSTER, IdempotentWrite, Resource::new(Topic, "orders")),
+    ];
+    for (denied, operation, other) in cases {
+        let guard = Guard::new(Arc::new(DeniedOnly((denied.kind, denied.name, operation))));
+        assert!(!guard.permits(denied, operation), "{operation} on {denied}");
+        assert!(guard.permits(other, operation) && guard.permits(Resource::CLUSTER, Create));
+    }
+    // Without the denial, the other permission suffices.
+    assert!(given([(Cluster, "kafka-cluster", Create)]).permits(Resource::new(Topic, "secrets"), Create));
+    assert!(given([(Topic, "orders", Write)]).permits(Resource::CLUSTER, IdempotentWrite));
 }
