@@ -99,7 +99,11 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("tokio-rustls", &["quire-access"], "connections get TLS where they are accepted"),
     ("x509-parser", &["quire-access"], "certificates are read where they come in"),
     ("prost", &["quire-grpc"], "the database knows no wire format"),
-    ("base64", &["quire-api", "quire-http", "quire-cli"], "bytes are written as text only where a protocol needs it"),
+    (
+        "base64",
+        &["quire-api", "quire-access", "quire-http", "quire-cli"],
+        "bytes are written as text only where a protocol needs it; SASL in `access` is one",
+    ),
     ("csv", &["quire-http", "quire-cli"], "files are read where they come in"),
     ("quick-xml", &["quire-http"], "files are read where they come in"),
     ("kafka-protocol", &["quire-kafka"], "the database knows no wire format"),
