@@ -18,7 +18,10 @@ use quire_model::Timestamp;
 
 use crate::AccessRule;
 
-const PREFIX: &[u8] = b"qk_";
+/// The beginning of each key.
+pub const KEY_PREFIX: &str = "qk_";
+
+const PREFIX: &[u8] = KEY_PREFIX.as_bytes();
 const ID_BYTES: usize = 10;
 const SECRET_BYTES: usize = 32;
 const CHECKSUM_BYTES: usize = 6;

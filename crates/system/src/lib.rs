@@ -54,7 +54,7 @@ mod rule_set;
 mod model;
 
 pub use command::{Command, NewKey, Reply};
-pub use key::{ApiKey, KeyId, KeyText, NotAKey, SecretHash};
+pub use key::{ApiKey, KEY_PREFIX, KeyId, KeyText, NotAKey, SecretHash};
 pub use limits::{
     KEY_RULES_MAX, KEYS_MAX, NAME_BYTES_MAX, NOTE_BYTES_MAX, ROLE_RULES_MAX, ROLES_MAX, RULES_MAX, USER_ROLES_MAX,
     USERS_MAX,
@@ -64,5 +64,8 @@ pub use refusal::{AccessLimit, Refusal};
 pub use role::BuiltInRole;
 pub use rule::{AccessRule, RuleEffect, RulePattern, RuleProblem, RuleSubject};
 pub use rule_set::{Principal, RuleSet};
-pub use scram::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, SCRAM_SALT_BYTES_MAX, ScramCredential, ScramMechanism};
+pub use scram::{
+    SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, SCRAM_SALT_BYTES, SCRAM_SALT_BYTES_MAX, ScramCredential,
+    ScramMechanism, ScramShape,
+};
 pub use state::{System, User};

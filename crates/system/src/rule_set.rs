@@ -2,6 +2,7 @@
 //!
 //! A set never changes. A reader that holds one decides every part of a request on the same rules.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -9,7 +10,9 @@ use alloc::vec::Vec;
 use quire_model::{Operation, Position, Resource, ResourceKind, Timestamp};
 
 use crate::grants::{Grants, Masks, NameMap};
-use crate::{ApiKey, BuiltInRole, KeyId, RuleSubject, ScramCredential, ScramMechanism, SecretHash, System, User};
+use crate::{
+    ApiKey, BuiltInRole, KeyId, RuleSubject, ScramCredential, ScramMechanism, ScramShape, SecretHash, System, User,
+};
 
 /// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -30,6 +33,8 @@ pub struct RuleSet {
     everyone: Grants,
     principals: NameMap<String, PrincipalGrants>,
     keys: NameMap<KeyId, KeyGrants>,
+    /// For each of [`ScramMechanism::ALL`].
+    usual_scram: [ScramShape; 2],
 }
 
 #[derive(Debug, Default)]
@@ -84,7 +89,19 @@ impl System {
             narrowed: key.rules.as_ref().map(Grants::of),
         };
         let keys = self.keys().map(|(id, key)| (id, compiled(key))).collect();
-        RuleSet { generation: self.changed_at(), is_enabled: self.is_enabled(), everyone, principals, keys }
+        let usual_scram = ScramMechanism::ALL.map(|mechanism| self.usual_scram(mechanism));
+        let (generation, is_enabled) = (self.changed_at(), self.is_enabled());
+        RuleSet { generation, is_enabled, everyone, principals, keys, usual_scram }
+    }
+
+    /// The shape of most credentials of a mechanism.
+    fn usual_scram(&self, mechanism: ScramMechanism) -> ScramShape {
+        let mut counts: BTreeMap<ScramShape, usize> = BTreeMap::new();
+        let credentials = self.users().flat_map(|(_, user)| &user.scram);
+        for credential in credentials.filter(|credential| credential.mechanism == mechanism) {
+            *counts.entry(credential.shape()).or_default() += 1;
+        }
+        counts.into_iter().max_by_key(|(_, count)| *count).map(|(shape, _)| shape).unwrap_or_default()
     }
 }
 
@@ -207,6 +224,12 @@ impl RuleSet {
     /// The credential of an enabled user's password.
     pub fn scram(&self, user: &str, mechanism: ScramMechanism) -> Option<&ScramCredential> {
         self.user(user)?.scram.iter().find(|credential| credential.mechanism == mechanism)
+    }
+
+    /// The shape of most credentials of a mechanism. A server answers with it for a user without a
+    /// credential, so that the answer does not reveal which users exist.
+    pub fn usual_scram(&self, mechanism: ScramMechanism) -> ScramShape {
+        self.usual_scram[mechanism as usize - 1]
     }
 
     fn user(&self, name: &str) -> Option<&User> {

@@ -12,6 +12,9 @@ pub const SCRAM_ITERATIONS_MAX: u32 = 16_384;
 /// Longest salt, in bytes.
 pub const SCRAM_SALT_BYTES_MAX: usize = 64;
 
+/// The bytes of a new salt.
+pub const SCRAM_SALT_BYTES: usize = 16;
+
 /// The hash of a SCRAM exchange. Its number is part of the file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ScramMechanism {
@@ -42,6 +45,22 @@ impl ScramMechanism {
     }
 }
 
+/// The parts of a credential that a client learns before it has proved its password, without the
+/// salt's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ScramShape {
+    /// Iterations of PBKDF2.
+    pub iterations: u32,
+    /// The bytes of the salt.
+    pub salt_bytes: usize,
+}
+
+impl Default for ScramShape {
+    fn default() -> Self {
+        ScramShape { iterations: SCRAM_ITERATIONS_MIN, salt_bytes: SCRAM_SALT_BYTES }
+    }
+}
+
 /// A credential of a user for one mechanism. It shows its iterations only.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScramCredential {
@@ -58,6 +77,11 @@ pub struct ScramCredential {
 }
 
 impl ScramCredential {
+    /// The parts that a client learns before it has proved its password.
+    pub(crate) fn shape(&self) -> ScramShape {
+        ScramShape { iterations: self.iterations, salt_bytes: self.salt.len() }
+    }
+
     /// Whether iterations and lengths are valid.
     pub(crate) fn is_valid(&self) -> bool {
         let bytes = self.mechanism.hash_bytes();

@@ -8,7 +8,7 @@ use quire_model::memory::World;
 use quire_model::{DecideError, Model, Operation, Position, Resource, ResourceKind, Timestamp};
 use quire_system::{
     AccessLimit, AccessNameProblem, AccessRule, Command, KEY_RULES_MAX, KeyId, NewKey, Refusal, RulePattern,
-    RuleProblem, RuleSubject, ScramCredential, ScramMechanism, SecretHash, System,
+    RuleProblem, RuleSubject, ScramCredential, ScramMechanism, ScramShape, SecretHash, System,
 };
 
 fn world() -> World<System> {
@@ -139,6 +139,31 @@ fn each_mechanism_has_one_credential_and_a_disabled_user_none() {
     let weak = ScramCredential { iterations: 4_095, ..credential(ScramMechanism::Sha256, 1) };
     let refused = commit(&mut world, Command::PutScram { user: "ann", credential: &weak });
     assert_eq!(refused, Err(Refusal::InvalidCredential));
+}
+
+#[test]
+fn the_usual_shape_of_credentials_is_that_of_most_of_a_mechanism() {
+    let mut world = world();
+    let usual = |world: &World<System>| world.model.rule_set().usual_scram(ScramMechanism::Sha256);
+    assert_eq!(usual(&world), ScramShape::default());
+    let of = |mechanism, iterations, salt_bytes| {
+        let salt = vec![7; salt_bytes];
+        ScramCredential { iterations, salt, ..credential(mechanism, 1) }
+    };
+    for (user, credential) in [
+        ("ann", of(ScramMechanism::Sha256, 4_096, 20)),
+        ("bob", of(ScramMechanism::Sha256, 8_192, 26)),
+        ("cem", of(ScramMechanism::Sha256, 8_192, 26)),
+        ("ann", of(ScramMechanism::Sha512, 9_000, 64)),
+    ] {
+        if world.model.user(user).is_none() {
+            commit(&mut world, Command::CreateUser { user, roles: &[] }).unwrap();
+        }
+        commit(&mut world, Command::PutScram { user, credential: &credential }).unwrap();
+    }
+    assert_eq!(usual(&world), ScramShape { iterations: 8_192, salt_bytes: 26 });
+    let of_other = world.model.rule_set().usual_scram(ScramMechanism::Sha512);
+    assert_eq!(of_other, ScramShape { iterations: 9_000, salt_bytes: 64 });
 }
 
 #[test]

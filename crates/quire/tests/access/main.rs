@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use quire::events::{NewEvent, Query, QueryItem, ReadOptions};
-use quire::system::{AccessRule, Command, RulePattern, RuleSubject};
+use quire::system::{AccessRule, Command, RulePattern, RuleSubject, ScramCredential, ScramMechanism};
 use quire::{
-    ACCESS_CHANGED, AUDIT_STORE, AuditAuthor, Database, Durability, ErrorKind, NewApiKey, Operation, Resource,
-    ResourceKind,
+    ACCESS_CHANGED, AUDIT_STORE, AuditAuthor, Database, Durability, ErrorKind, NewApiKey, NewPassword, Operation,
+    Resource, ResourceKind, scram_credential,
 };
 
 fn open(directory: &Path) -> Database {
@@ -127,6 +127,66 @@ fn a_key_expires_and_only_administrators_have_keys_without_an_end() {
     let over = NewApiKey { lifetime: Some(Duration::ZERO), ..NewApiKey::default() };
     let key = access.create_key("ann", over).unwrap();
     assert_eq!(access.verify_key(key.reveal()), None);
+}
+
+#[test]
+fn a_password_replaces_the_one_before_with_all_its_mechanisms_and_leaves_with_an_audit_event() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    let access = database.access();
+    access.create_user("ann", &[]).unwrap();
+    let held = || ScramMechanism::ALL.map(|mechanism| access.rules().scram("ann", mechanism).cloned());
+    let holds = |password: &str| {
+        let holds = |credential: ScramCredential| {
+            let ScramCredential { mechanism, iterations, ref salt, .. } = credential;
+            scram_credential(mechanism, password, salt.clone(), iterations) == credential
+        };
+        held().map(|credential| credential.map(holds))
+    };
+    access.set_password("ann", "first", NewPassword::default()).unwrap();
+    assert_eq!(holds("first"), [Some(true), Some(true)]);
+    let [first, _] = held();
+    access.set_password("ann", "first", NewPassword::default()).unwrap();
+    assert_ne!(held()[0], first, "the same password gets another salt");
+    let one = NewPassword { mechanisms: &[ScramMechanism::Sha512], iterations: 5_000 };
+    access.set_password("ann", "second", one).unwrap();
+    assert_eq!(holds("second"), [None, Some(true)]);
+    assert_eq!(held()[1].as_ref().map(|credential| credential.iterations), Some(5_000));
+    assert!(access.drop_password("ann").unwrap());
+    assert!(!access.drop_password("ann").unwrap());
+    assert_eq!(held(), [None, None]);
+    let events = audited(&database).join("\n");
+    assert!(events.contains(r#""operation":"put_scram","thing":"SCRAM-SHA-512 of user ann""#), "{events}");
+    assert!(events.contains(r#""operation":"drop_scram","thing":"SCRAM-SHA-512 of user ann""#), "{events}");
+    assert!(!events.contains("second"), "{events}");
+}
+
+#[test]
+fn a_password_that_clients_would_send_in_several_forms_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    let access = database.access();
+    access.create_user("ann", &[]).unwrap();
+    let set = |password: &str, new| access.set_password("ann", password, new).map_err(|error| error.to_string());
+    let usual = NewPassword::default();
+    for (password, problem) in [
+        ("", "is empty"),
+        ("gr\u{fc}n", "not printable ASCII"),
+        ("a\tb", "not printable ASCII"),
+        ("qk_mine", "begins with qk_, as API keys do"),
+        (&"a".repeat(1_025), "has 1025 bytes, at most 1024"),
+    ] {
+        let error = set(password, usual).unwrap_err();
+        assert!(error.contains(problem) && (password.is_empty() || !error.contains(password)), "{error}");
+    }
+    assert!(set("long enough", NewPassword { mechanisms: &[], ..usual }).unwrap_err().contains("mechanism"));
+    for iterations in [4_095, 16_385, u32::MAX] {
+        let error = set("long enough", NewPassword { iterations, ..usual }).unwrap_err();
+        assert!(error.contains("must be 4096 to 16384, got"), "{error}");
+    }
+    let unknown = access.set_password("bob", "long enough", usual).unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::Refused);
+    set(" ~", usual).unwrap();
 }
 
 /// Other programs can read the files of a database that never used access control.
