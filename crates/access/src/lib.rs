@@ -19,6 +19,7 @@
 //! * [`RequestSpan`]: the span of a request, for traces.
 //! * [`browser`]: the rules for requests of web pages.
 //! * [`budget`]: the memory of all clients, with a share for each address.
+//! * [`sasl`]: authentication with API keys and passwords.
 //! * [`RecordsRead`]: records of a topic for one response.
 //! * [`DecompressionTurns`]: the number of reads that decompress much at a time.
 //! * [`FetchTurns`]: which of the waiting fetches is woken when jobs arrive.
@@ -59,6 +60,7 @@ mod turns;
 
 pub mod browser;
 pub mod budget;
+pub mod sasl;
 
 pub use activity::{ConnectionActivity, RunningRequest};
 pub use address::ListenAddress;

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::session::AuthenticationError;
+
 /// A deadline that ends a connection or a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deadline {
@@ -41,6 +43,8 @@ pub struct ConnectionCounters {
     sent_bytes: AtomicU64,
     requests_refused: AtomicU64,
     handshake_failures: AtomicU64,
+    authentication_missing: AtomicU64,
+    authentication_failed: AtomicU64,
 }
 
 /// The counts of a listener at one moment.
@@ -75,6 +79,10 @@ pub struct ConnectionStatistics {
     pub requests_refused: u64,
     /// Connections whose TLS handshake failed, or whose client was refused by its certificate.
     pub handshake_failures: u64,
+    /// Requests that were refused because their client was not authenticated.
+    pub authentication_missing: u64,
+    /// Attempts to authenticate with a wrong credential.
+    pub authentication_failed: u64,
 }
 
 impl ConnectionCounters {
@@ -99,6 +107,8 @@ impl ConnectionCounters {
             sent_bytes: get(&self.sent_bytes),
             requests_refused: get(&self.requests_refused),
             handshake_failures: get(&self.handshake_failures),
+            authentication_missing: get(&self.authentication_missing),
+            authentication_failed: get(&self.authentication_failed),
         }
     }
 
@@ -125,6 +135,14 @@ impl ConnectionCounters {
     /// Counts a request that was refused before it reached a route.
     pub fn request_refused(&self) {
         add(&self.requests_refused);
+    }
+
+    /// Counts a request or an attempt of a client that is not authenticated.
+    pub fn unauthenticated(&self, error: AuthenticationError) {
+        add(match error {
+            AuthenticationError::Missing => &self.authentication_missing,
+            AuthenticationError::Wrong => &self.authentication_failed,
+        });
     }
 
     pub(crate) fn accepted(&self) {

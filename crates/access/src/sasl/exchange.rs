@@ -1,0 +1,112 @@
+//! The exchange of one connection, without input or output.
+
+use std::fmt;
+
+use quire::Timestamp;
+use quire::system::{Principal, RuleSet};
+
+use super::SaslMechanism;
+use super::password::PasswordCheck;
+use super::plain;
+use super::scram::ScramExchange;
+use super::secret::SaslSecret;
+
+/// Longest message of a client, in bytes.
+pub const MESSAGE_BYTES_MAX: usize = 4_096;
+
+/// The random bytes of a server's nonce.
+pub(super) const NONCE_BYTES: usize = 24;
+
+/// An exchange of SASL, from the choice of the mechanism to its end.
+#[derive(Debug)]
+pub struct SaslExchange(ExchangeState);
+
+#[derive(Debug)]
+enum ExchangeState {
+    Plain,
+    Scram(Box<ScramExchange>),
+    /// The client was authenticated, or failed.
+    Ended,
+}
+
+/// The response to a message of the client.
+#[derive(Debug, PartialEq, Eq)]
+pub enum SaslStep {
+    /// Send this message. The client answers it.
+    Challenge(Vec<u8>),
+    /// The client is authenticated. Send it this message with the success.
+    Authenticated {
+        /// The principal.
+        principal: Principal,
+        /// The last message of the mechanism.
+        message: Vec<u8>,
+    },
+    /// The client has sent a password. Its check takes milliseconds.
+    Password(PasswordCheck),
+}
+
+/// The client is not authenticated. Nothing tells what failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SaslFailure;
+
+/// The state that a message is checked against.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Credentials<'a> {
+    pub(super) rules: &'a RuleSet,
+    pub(super) now: Timestamp,
+    pub(super) secret: &'a SaslSecret,
+}
+
+impl SaslExchange {
+    /// Begins an exchange. `nonce` must be random.
+    pub fn new(mechanism: SaslMechanism, nonce: [u8; NONCE_BYTES]) -> Self {
+        SaslExchange(match mechanism {
+            SaslMechanism::Plain => ExchangeState::Plain,
+            SaslMechanism::Scram(mechanism) => ExchangeState::Scram(Box::new(ScramExchange::new(mechanism, nonce))),
+        })
+    }
+
+    /// An exchange of SCRAM with a chosen nonce, for the exchanges in the RFCs.
+    #[cfg(test)]
+    pub(super) fn with_nonce(mechanism: quire::system::ScramMechanism, nonce: &str) -> Self {
+        SaslExchange(ExchangeState::Scram(Box::new(ScramExchange::with_nonce(mechanism, nonce.to_owned()))))
+    }
+
+    /// Answers the next message of the client, with the rules as they are at `now`.
+    ///
+    /// # Errors
+    /// [`SaslFailure`]: the exchange has ended.
+    pub fn answer(
+        &mut self,
+        message: &[u8],
+        rules: &RuleSet,
+        now: Timestamp,
+        secret: &SaslSecret,
+    ) -> Result<SaslStep, SaslFailure> {
+        let with = Credentials { rules, now, secret };
+        let state = std::mem::replace(&mut self.0, ExchangeState::Ended);
+        if message.len() > MESSAGE_BYTES_MAX {
+            return Err(SaslFailure);
+        }
+        let text = std::str::from_utf8(message).map_err(|_| SaslFailure)?;
+        match state {
+            ExchangeState::Plain => plain::answer(text, with),
+            ExchangeState::Scram(mut scram) => {
+                let step = scram.answer(text, with)?;
+                if matches!(step, SaslStep::Challenge(_)) {
+                    self.0 = ExchangeState::Scram(scram);
+                }
+                Ok(step)
+            }
+            ExchangeState::Ended => Err(SaslFailure),
+        }
+    }
+}
+
+impl fmt::Display for SaslFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("authentication failed: unknown user, or invalid API key or password")
+    }
+}
+
+impl std::error::Error for SaslFailure {}

@@ -1,0 +1,45 @@
+//! SASL: clients prove which user they are, with an API key or a password.
+//!
+//! ```text
+//! mechanism ─▶ begin ─▶ SaslExchange ◀──── the client's messages
+//!                            │
+//!            answer ─────────┼─▶ Challenge: to the client, which answers it
+//!                            ├─▶ Password: checked on a thread of its own, two at a time
+//!                            ├─▶ Authenticated: the principal
+//!                            └─▶ failure: the same, whatever failed, after a pause
+//! ```
+//!
+//! * [`SaslAuthenticator`]: the part that all connections of a server share. It adds random
+//!   numbers, threads and pauses.
+//! * [`SaslExchange`]: the exchange of one connection, without input or output. Its messages are at
+//!   most [`MESSAGE_BYTES_MAX`] long.
+//! * [`SaslMechanism`]: PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.
+//!
+//! # What a client without a credential can learn
+//! Nothing about users. A user that does not exist, is disabled or has no password gets a salt that
+//! looks like those of others, and takes the same steps as a wrong password. Two things can give a
+//! user away: iterations or a salt of an unusual length, and a made-up salt that changes when the
+//! server restarts.
+//!
+//! # What is not here
+//! * Channel binding. Clients that would support it may say so.
+//! * A principal other than the user that the credential belongs to.
+
+mod authenticator;
+mod exchange;
+mod failures;
+mod hashes;
+mod mechanism;
+mod password;
+mod plain;
+mod scram;
+mod scram_message;
+mod secret;
+#[cfg(test)]
+mod tests;
+
+pub use authenticator::{SaslAuthenticator, SaslProgress};
+pub use exchange::{MESSAGE_BYTES_MAX, SaslExchange, SaslFailure, SaslStep};
+pub use mechanism::SaslMechanism;
+pub use password::PasswordCheck;
+pub use secret::SaslSecret;
