@@ -128,6 +128,8 @@ impl DatabaseWatch {
             self.log_cut(front_end, "idle", counts.ended_idle, now_ms);
             self.log_cut(front_end, "idle at the limit on connections", counts.displaced, now_ms);
             self.log_cut(front_end, "response not read", counts.ended_response, now_ms);
+            self.log_cut(front_end, "not authenticated", counts.authentication_missing, now_ms);
+            self.log_cut(front_end, "authentication failed", counts.authentication_failed, now_ms);
         }
         let counts = self.kafka.statistics();
         self.log_cut("kafka", "malformed request", counts.closed_malformed, now_ms);

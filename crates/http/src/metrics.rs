@@ -199,6 +199,12 @@ fn connections(out: &mut Exposition, traffic: &Traffic) {
         refused.sample(&[("front_end", name), ("limit", "all")], counts.refused_limit);
         refused.sample(&[("front_end", name), ("limit", "address")], counts.refused_address);
     }
+    let help = "Requests and attempts of clients that are not authenticated, by front end.";
+    let refused = out.counter("quire_authentication_refused_total", help);
+    for (name, counts) in &counts {
+        refused.sample(&[("front_end", name), ("reason", "missing")], counts.authentication_missing);
+        refused.sample(&[("front_end", name), ("reason", "failed")], counts.authentication_failed);
+    }
     let ended =
         out.counter("quire_connections_expired_total", "Connections and requests ended by a deadline, by front end.");
     for (name, counts) in &counts {

@@ -1,11 +1,13 @@
 //! The state that all connections share: the database, the settings and the counters.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quire::streams::{Command, Reply};
 use quire::{Commit, Database, Outcome, Part, ReadView};
 use quire_access::budget::ByteBudget;
+use quire_access::sasl::SaslAuthenticator;
 use quire_access::{ConnectionCounters, LiveSettings, Traffic};
 
 use crate::auto_creation::CreationRate;
@@ -30,6 +32,7 @@ pub(crate) struct Broker {
     listener: SocketAddr,
     pub(crate) groups: GroupCoordinator,
     pub(crate) budget: ByteBudget,
+    pub(crate) authenticator: SaslAuthenticator,
     pub(crate) unpacking: Decompressor,
     pub(crate) waiting: WaitingFetches,
     pub(crate) traffic: Arc<Traffic>,
@@ -39,12 +42,15 @@ pub(crate) struct Broker {
 
 impl Broker {
     /// Creates the state behind a listener at this address.
+    ///
+    /// # Errors
+    /// When the system has no random numbers.
     pub(crate) fn new(
         database: Database,
         settings: Settings,
         listener: SocketAddr,
         connections: Arc<ConnectionCounters>,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let budget = ByteBudget::new(settings.memory_bytes_max);
         let settings = LiveSettings::new(settings);
         let groups = GroupCoordinator::new(database.clone(), Arc::clone(&settings));
@@ -52,7 +58,19 @@ impl Broker {
         let traffic = Arc::default();
         let counters = Arc::new(Counters::new(connections));
         let auto_creations = CreationRate::default();
-        Broker { database, settings, listener, groups, budget, unpacking, waiting, traffic, auto_creations, counters }
+        Ok(Broker {
+            database,
+            settings,
+            listener,
+            groups,
+            budget,
+            authenticator: SaslAuthenticator::new()?,
+            unpacking,
+            waiting,
+            traffic,
+            auto_creations,
+            counters,
+        })
     }
 
     /// The address that the broker listens on.

@@ -5,12 +5,17 @@ use std::future;
 use quire_access::budget::BudgetCaller;
 use tokio::sync::watch;
 
+use crate::authentication::Authentication;
+use crate::close_reason::CloseReason;
 use crate::sessions::FetchSession;
 
 /// The state of one connection that its requests share.
 #[derive(Debug)]
 pub(crate) struct ClientState {
     pub(crate) caller: BudgetCaller,
+    pub(crate) authentication: Authentication,
+    /// Why the connection closes after the response of the running request.
+    pub(crate) closing: Option<CloseReason>,
     /// The fetch session of the client.
     pub(crate) session: Option<FetchSession>,
     /// The members that joined through this connection and have not requested their assignment:
@@ -38,8 +43,8 @@ impl ClientLeft {
 }
 
 impl ClientState {
-    pub(crate) fn new(caller: BudgetCaller, left: ClientLeft) -> Self {
-        ClientState { caller, session: None, joined: Vec::new(), left }
+    pub(crate) fn new(caller: BudgetCaller, authentication: Authentication, left: ClientLeft) -> Self {
+        ClientState { caller, authentication, closing: None, session: None, joined: Vec::new(), left }
     }
 
     /// Records a member that joined.

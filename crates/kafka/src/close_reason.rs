@@ -11,6 +11,11 @@ pub(crate) enum CloseReason {
     Malformed,
     /// The client used an API or version that is not offered.
     Unsupported,
+    /// Access control is enabled, and the client sent a request before it authenticated, or after
+    /// its key expired.
+    Unauthenticated,
+    /// The client could not prove which user it is.
+    AuthenticationFailed,
     /// A deadline passed: the client was idle for too long, did not send its first or a begun
     /// request or did not read its response in time, or was too slow while others waited for its
     /// memory.

@@ -27,6 +27,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::api;
 use crate::api::produce::ProduceCommit;
+use crate::authentication::{self, Authentication};
 use crate::broker::Broker;
 use crate::client::{ClientLeft, ClientState};
 use crate::close_reason::CloseReason;
@@ -47,6 +48,9 @@ const AHEAD_BYTES: usize = 64 << 10;
 /// once, and is answered.
 const HALF_CLOSED: Duration = Duration::from_secs(1);
 
+/// How long a client that gets its last response may take to close the connection itself.
+const FAREWELL: Duration = Duration::from_millis(250);
+
 /// Serves a connection until the client closes it.
 ///
 /// # Errors
@@ -61,9 +65,10 @@ pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<
         () = &mut needed => return Ok(()),
     };
     let EstablishedConnection { stream, peer, place } = established;
-    let (Peer::Tcp { local, remote, .. }, Some((input, output))) = (peer, stream.into_halves()) else {
+    let (Peer::Tcp { local, remote, tls }, Some((input, output))) = (peer, stream.into_halves()) else {
         unreachable!("the server listens on TCP")
     };
+    let authentication = Authentication::of_certificate(tls.and_then(|tls| tls.principal));
     let caller = broker.budget.caller(FrontEnd::Kafka, Some(remote.ip()));
     let (left, left_seen) = watch::channel(false);
     let mut connection = Connection {
@@ -75,10 +80,12 @@ pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<
             frames: Frames::new(input, &settings, caller.clone(), ClientPace::USUAL),
             ahead: VecDeque::new(),
             first: Some(first_end),
+            ahead_bytes_max: AHEAD_BYTES,
             closed_until: None,
             left,
         },
-        state: ClientState::new(caller, ClientLeft::new(left_seen)),
+        frame_bytes_max: settings.frame_bytes_max,
+        state: ClientState::new(caller, authentication, ClientLeft::new(left_seen)),
         pending: VecDeque::new(),
         left_behind: None,
         output,
@@ -101,6 +108,8 @@ struct Connection<'b> {
     activity: ConnectionActivity,
     ends: Endpoints,
     idle: Duration,
+    /// The longest request, in bytes, of a client that is authenticated or need not be.
+    frame_bytes_max: usize,
     input: ReadAhead,
     state: ClientState,
     /// Committed requests without a response yet, in order.
@@ -123,8 +132,11 @@ struct ReadAhead {
     frames: Frames<StreamReader>,
     /// The frames that arrived while a request was handled.
     ahead: VecDeque<RequestFrame>,
-    /// When the first frame must have arrived; `None` once it has.
+    /// When the first frame must have arrived, and the client must be authenticated if it has to
+    /// be; `None` afterwards.
     first: Option<Instant>,
+    /// How many bytes are read ahead while a request is handled.
+    ahead_bytes_max: usize,
     /// Until when requests are handled after the client has closed its side; `None` until it has.
     closed_until: Option<Instant>,
     /// Whether the client has closed its side. A fetch then ends its wait.
@@ -133,6 +145,7 @@ struct ReadAhead {
 
 impl Connection<'_> {
     async fn run(&mut self) -> Result<(), CloseReason> {
+        self.limit_input(self.broker.database.access().rules().is_enabled());
         loop {
             // Writes every response that is ready, before the frames that were read ahead are
             // handled. A failed write then reveals a client that has disconnected, even while the
@@ -159,6 +172,15 @@ impl Connection<'_> {
             // The connection is about to be closed.
             return future::pending().await;
         };
+        if self.state.authentication.is_raw() {
+            return self.take_message(&frame.bytes).await;
+        }
+        let must_authenticate = self.broker.database.access().rules().is_enabled();
+        if must_authenticate {
+            let api = Request::api_of(&frame).ok_or(CloseReason::Unsupported)?;
+            self.state.authentication.check(api, self.broker.database.now())?;
+        }
+        self.end_first(must_authenticate);
         let frame_bytes = frame.bytes.len();
         let request = Request::read(frame)?;
         self.broker.counters().request();
@@ -184,7 +206,40 @@ impl Connection<'_> {
         }
         drop(running);
         self.broker.answered(timer, bytes.len());
+        self.limit_input(must_authenticate);
+        self.end_first(must_authenticate);
+        let Some(closing) = self.state.closing.take() else { return Ok(()) };
+        // Some clients report the end of the stream in place of a response right before it.
+        let _ = timeout(FAREWELL, self.output.client_closed()).await;
+        Err(closing)
+    }
+
+    /// Answers a message of SASL without a header.
+    async fn take_message(&mut self, message: &[u8]) -> Result<(), CloseReason> {
+        let answered = api::sasl_authenticate::handle_raw(self.broker, self.ends, &mut self.state, message);
+        let answer = self.input.meanwhile(&self.output, pin!(answered)).await?.ok_or(CloseReason::ByClient)?;
+        let answer = answer.ok_or(CloseReason::AuthenticationFailed)?;
+        let length = i32::try_from(answer.len()).expect("a message is short");
+        self.send(&[&length.to_be_bytes()[..], &answer].concat()).await?;
+        self.limit_input(true);
+        self.end_first(true);
         Ok(())
+    }
+
+    /// Ends the time until the first request, unless the client must authenticate first.
+    fn end_first(&mut self, must_authenticate: bool) {
+        if !must_authenticate || self.state.authentication.principal.is_some() {
+            self.input.first = None;
+        }
+    }
+
+    /// Bounds the bytes of a client that must authenticate first.
+    fn limit_input(&mut self, must_authenticate: bool) {
+        let authentication = &self.state.authentication;
+        let is_limited = must_authenticate && authentication.principal.is_none();
+        let bytes_max = if is_limited { authentication::FRAME_BYTES_MAX } else { self.frame_bytes_max };
+        self.input.frames.accept(bytes_max.min(self.frame_bytes_max), authentication.is_raw());
+        self.input.ahead_bytes_max = if is_limited { 0 } else { AHEAD_BYTES };
     }
 
     /// Commits a produce request. After the client has disconnected, no further batch of it is
@@ -234,7 +289,7 @@ impl Connection<'_> {
 
 impl ReadAhead {
     /// Returns the next frame; like [`Frames::next`]. A client that sends none for `idle` is
-    /// disconnected, and one that sends no first frame earlier.
+    /// disconnected, and one that sends no first frame or does not authenticate earlier.
     async fn next(&mut self, idle: Duration) -> Result<Option<RequestFrame>, CloseReason> {
         if let Some(frame) = self.ahead.pop_front() {
             return Ok(Some(frame));
@@ -244,9 +299,7 @@ impl ReadAhead {
             return frame.map_err(|_| CloseReason::Idle(Deadline::Idle))?;
         };
         let frame = timeout_at(end, self.frames.next()).await;
-        let frame = frame.map_err(|_| CloseReason::Idle(Deadline::FirstRequest))?;
-        self.first = None;
-        frame
+        frame.map_err(|_| CloseReason::Idle(Deadline::FirstRequest))?
     }
 
     /// Awaits a future, and reads ahead meanwhile; `None` when the client disconnects first. After
@@ -261,6 +314,7 @@ impl ReadAhead {
         // Until when the requests of a client that closed its side are handled.
         let mut until = self.closed_until;
         let mut is_at_end = false;
+        let ahead_bytes_max = self.ahead_bytes_max;
         loop {
             tokio::select! {
                 biased;
@@ -272,7 +326,7 @@ impl ReadAhead {
                     self.closed_until = until;
                     self.left.send_replace(true);
                 }
-                frame = self.frames.next(), if ahead_bytes < AHEAD_BYTES && !is_at_end => match frame? {
+                frame = self.frames.next(), if ahead_bytes < ahead_bytes_max && !is_at_end => match frame? {
                     Some(frame) => {
                         ahead_bytes += frame.bytes.len();
                         self.ahead.push_back(frame);

@@ -5,6 +5,8 @@
 //! that holds such memory must keep a minimum rate (`pace.rs`). A frame that has begun must arrive
 //! in time.
 
+use std::ops::RangeInclusive;
+
 use bytes::{Buf, Bytes, BytesMut};
 use quire_access::budget::{BudgetCaller, ByteClaim};
 use quire_access::{ConnectionSettings, Deadline};
@@ -35,7 +37,8 @@ pub(crate) struct RequestFrame {
 pub(crate) struct Frames<R> {
     input: R,
     buffer: BytesMut,
-    bytes_max: usize,
+    /// The lengths of frames that are accepted.
+    lengths: RangeInclusive<usize>,
     caller: BudgetCaller,
     pace: ClientPace,
     connections: ConnectionSettings,
@@ -47,8 +50,14 @@ pub(crate) struct Frames<R> {
 
 impl<R: AsyncRead + Unpin> Frames<R> {
     pub(crate) fn new(input: R, settings: &Settings, caller: BudgetCaller, pace: ClientPace) -> Self {
-        let (bytes_max, connections) = (settings.frame_bytes_max, settings.connections());
-        Frames { input, buffer: BytesMut::new(), bytes_max, caller, pace, connections, begun: None, held: None }
+        let (lengths, connections) = (FRAME_BYTES_MIN..=settings.frame_bytes_max, settings.connections());
+        Frames { input, buffer: BytesMut::new(), lengths, caller, pace, connections, begun: None, held: None }
+    }
+
+    /// Accepts frames of up to `bytes_max` from now on: requests, or messages without a header,
+    /// which may be empty.
+    pub(crate) fn accept(&mut self, bytes_max: usize, without_header: bool) {
+        self.lengths = if without_header { 0 } else { FRAME_BYTES_MIN }..=bytes_max;
     }
 
     /// Returns the next frame, without its length; `None` when the client has closed the connection
@@ -65,7 +74,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
                 None => READ_BYTES_MIN,
                 Some(length) => {
                     let length = usize::try_from(i32::from_be_bytes(*length)).map_err(|_| CloseReason::Malformed)?;
-                    if !(FRAME_BYTES_MIN..=self.bytes_max).contains(&length) {
+                    if !self.lengths.contains(&length) {
                         return Err(CloseReason::Malformed);
                     }
                     // Memory is claimed only after enough bytes have arrived to make the

@@ -18,13 +18,17 @@
 //! Each consumer group has a task (`groups`). Its members are soft state; the generation that
 //! fences them is in the log. An event store is a read-only topic: `air/flights` is `air.flights`.
 //!
-//! Transactions, authentication and TLS are not supported, and no decisions are made here. The
+//! While access control is enabled, a client authenticates before any other request
+//! (`authentication`).
+//!
+//! Transactions and TLS are not supported, and no decisions are made here. The
 //! response to ApiVersions lists only what is offered. `docs/kafka.md` lists the supported APIs.
 
 mod server;
 mod settings;
 mod statistics;
 
+mod authentication;
 mod auto_creation;
 mod broker;
 mod client;

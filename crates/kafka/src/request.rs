@@ -5,7 +5,7 @@ use kafka_protocol::messages::ApiKey;
 use kafka_protocol::protocol::Decodable;
 use quire_access::budget::ByteClaim;
 
-use crate::api;
+use crate::api::{self, OfferedApi};
 use crate::close_reason::CloseReason;
 use crate::frame::RequestFrame;
 use crate::schema::ShapeWalk;
@@ -27,6 +27,8 @@ pub(crate) enum Api {
     DescribeGroups,
     ListGroups,
     Versions,
+    SaslHandshake,
+    SaslAuthenticate,
     InitProducerId,
     DeleteGroups,
     OffsetDelete,
@@ -78,6 +80,8 @@ impl Api {
             | Api::DescribeTopicPartitions => true,
             Api::Produce
             | Api::Fetch
+            | Api::SaslHandshake
+            | Api::SaslAuthenticate
             | Api::OffsetCommit
             | Api::JoinGroup
             | Api::Heartbeat
@@ -114,6 +118,12 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// The offered API of a frame, of any version. It reads nothing else of the frame.
+    pub(crate) fn api_of(frame: &RequestFrame) -> Option<Api> {
+        let key = i16::from_be_bytes(*frame.bytes.first_chunk()?);
+        Some(offered_by(key)?.api)
+    }
+
     /// Reads the header of a frame and checks the body.
     ///
     /// # Errors
@@ -126,8 +136,7 @@ impl Request {
         let api_key = i16::from_be_bytes([k0, k1]);
         let version = i16::from_be_bytes([v0, v1]);
         let correlation_id = i32::from_be_bytes([c0, c1, c2, c3]);
-        let offered =
-            api::OFFERED.iter().find(|offered| offered.key as i16 == api_key).ok_or(CloseReason::Unsupported)?;
+        let offered = offered_by(api_key).ok_or(CloseReason::Unsupported)?;
         if !offered.is_served(version) {
             if offered.key != ApiKey::ApiVersions {
                 return Err(CloseReason::Unsupported);
@@ -170,4 +179,8 @@ impl Request {
     pub(crate) fn decode<R: Decodable>(&self) -> Result<R, CloseReason> {
         R::decode(&mut self.body.clone(), self.version).map_err(|_| CloseReason::Malformed)
     }
+}
+
+fn offered_by(key: i16) -> Option<&'static OfferedApi> {
+    api::OFFERED.iter().find(|offered| offered.key as i16 == key)
 }

@@ -83,7 +83,8 @@ impl Server {
         let listener = Listener::bind(&address.into(), &settings.connections()).await?;
         let address = listener.address().tcp().expect("it is bound to TCP");
         let connections = Arc::clone(listener.counters());
-        Ok(Server { listener, address, broker: Arc::new(Broker::new(database, settings, address, connections)) })
+        let broker = Broker::new(database, settings, address, connections)?;
+        Ok(Server { listener, address, broker: Arc::new(broker) })
     }
 
     /// Shares a byte budget with other servers, in place of one of `memory_bytes_max`.

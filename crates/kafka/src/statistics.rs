@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quire_access::ConnectionCounters;
+use quire_access::{AuthenticationError, ConnectionCounters};
 
 use crate::close_reason::CloseReason;
 
@@ -37,6 +37,11 @@ pub struct Statistics {
     pub closed_malformed: u64,
     /// Connections closed because the client used an API or version that is not offered.
     pub closed_unsupported: u64,
+    /// Connections closed because the client sent a request before it authenticated, or after its
+    /// key expired.
+    pub closed_unauthenticated: u64,
+    /// Connections closed because the client could not prove which user it is.
+    pub closed_authentication_failed: u64,
     /// Connections closed because the client was idle, did not read its response, or was too slow
     /// while others waited for its memory.
     pub closed_idle: u64,
@@ -92,6 +97,8 @@ impl Counters {
             requests: get(&self.requests),
             closed_malformed: get(&self.malformed),
             closed_unsupported: get(&self.unsupported),
+            closed_unauthenticated: connections.authentication_missing,
+            closed_authentication_failed: connections.authentication_failed,
             closed_idle: get(&self.idle),
             closed_unacknowledged: get(&self.unacknowledged),
             closed_surplus: connections.refused_limit + connections.refused_address,
@@ -132,6 +139,14 @@ impl Counters {
             CloseReason::Idle(deadline) => {
                 self.connections.expired(deadline);
                 Some(&self.idle)
+            }
+            CloseReason::Unauthenticated => {
+                self.connections.unauthenticated(AuthenticationError::Missing);
+                None
+            }
+            CloseReason::AuthenticationFailed => {
+                self.connections.unauthenticated(AuthenticationError::Wrong);
+                None
             }
             CloseReason::Unacknowledged => Some(&self.unacknowledged),
             CloseReason::Failed => Some(&self.failed),

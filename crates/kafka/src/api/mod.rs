@@ -2,6 +2,8 @@
 
 pub(crate) mod api_versions;
 pub(crate) mod metadata;
+pub(crate) mod sasl_authenticate;
+pub(crate) mod sasl_handshake;
 
 pub(crate) mod init_producer_id;
 pub(crate) mod produce;
@@ -101,6 +103,8 @@ pub(crate) const OFFERED: &[OfferedApi] = &[
     OfferedApi::new(Api::DescribeGroups, ApiKey::DescribeGroups, 0, 6, &describe_groups::SCHEMA),
     OfferedApi::new(Api::ListGroups, ApiKey::ListGroups, 0, 5, &list_groups::SCHEMA),
     OfferedApi::new(Api::Versions, ApiKey::ApiVersions, 0, 4, &api_versions::SCHEMA),
+    OfferedApi::new(Api::SaslHandshake, ApiKey::SaslHandshake, 0, 1, &sasl_handshake::SCHEMA),
+    OfferedApi::new(Api::SaslAuthenticate, ApiKey::SaslAuthenticate, 0, 2, &sasl_authenticate::SCHEMA),
     OfferedApi::new(Api::InitProducerId, ApiKey::InitProducerId, 0, 5, &init_producer_id::SCHEMA),
     OfferedApi::new(Api::DeleteGroups, ApiKey::DeleteGroups, 0, 2, &delete_groups::SCHEMA),
     OfferedApi::new(Api::OffsetDelete, ApiKey::OffsetDelete, 0, 0, &offset_delete::SCHEMA),
@@ -233,6 +237,13 @@ async fn handle_once(
             Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
         }
         Api::Versions => SizedResponse::of(correlation_id, version, api_versions::handle(request)),
+        Api::SaslHandshake => {
+            let response = sasl_handshake::handle(broker, &mut state.authentication, request)?;
+            SizedResponse::of(correlation_id, version, response)
+        }
+        Api::SaslAuthenticate => {
+            SizedResponse::of(correlation_id, version, sasl_authenticate::handle(broker, ends, state, request).await?)
+        }
         Api::FindCoordinator => {
             SizedResponse::of(correlation_id, version, find_coordinator::handle(broker, ends, request)?)
         }

@@ -23,6 +23,7 @@ mod one_broker;
 mod packed;
 mod produce;
 mod read_only;
+mod sasl;
 mod server;
 mod sessions;
 mod settings;
