@@ -25,6 +25,7 @@
 //! * [`FetchTurns`]: which of the waiting fetches is woken when jobs arrive.
 //! * [`raise_handle_limit`] and [`share_out`]: file handles.
 //! * [`ServedDatabase`] and [`Session`]: who a client is, and the database as it may use it.
+//! * [`SessionCache`]: the session of a request by its `Authorization` fields.
 //! * [`BoxedFuture`]: a server's future.
 //!
 //! # What is not here
@@ -47,6 +48,7 @@ mod halves;
 
 mod activity;
 mod arrival;
+mod authorization;
 mod connection;
 mod fetch_turns;
 mod records;
@@ -65,6 +67,7 @@ pub mod sasl;
 pub use activity::{ConnectionActivity, RunningRequest};
 pub use address::ListenAddress;
 pub use arrival::ArrivalDeadline;
+pub use authorization::SessionCache;
 pub use connection::{Connection, FirstRequest};
 pub use fetch_turns::{FetchTurn, FetchTurns};
 pub use future::BoxedFuture;

@@ -66,6 +66,15 @@ impl Peer {
         }
     }
 
+    /// The name of the principal that the connection has verified: by the certificate of the
+    /// client, or by the operating system. A process of user 1000 on a Unix socket is `uid:1000`.
+    pub fn verified_name(&self) -> Option<String> {
+        match self {
+            Peer::Tcp { .. } => self.principal().map(str::to_owned),
+            Peer::Unix { uid, .. } => Some(format!("uid:{uid}")),
+        }
+    }
+
     /// # Errors
     /// When the client has disconnected already.
     pub(crate) fn of(stream: &Stream) -> io::Result<Self> {

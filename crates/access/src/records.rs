@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 
 use quire::streams::wire::{BatchRecord, Codec, RecordError};
 use quire::streams::{Partition, StoredBatch, StreamReadError};
-use quire::{Database, History, OPENED_BYTES_MAX, Sequence, steps_of_bytes};
+use quire::{Database, History, OPENED_BYTES_MAX, Operation, Resource, ResourceKind, Sequence, steps_of_bytes};
 
 use crate::budget::{BudgetRefusal, ByteClaim};
 
@@ -120,7 +120,8 @@ impl RecordsRead {
     ) -> Result<Option<RecordsEnd>, RecordsError> {
         let RecordsRead { topic, partition, from, limit, bytes_max } = self;
         let history = database.history();
-        let found = database.read_published(|view| {
+        let resource = Resource::new(ResourceKind::Topic, topic);
+        let found = database.read_published_for(resource, Operation::Read, |view| {
             let found = view.streams.topic_named(topic)?;
             Some(view.streams.partition(found.id, *partition))
         });

@@ -241,6 +241,17 @@ impl Session {
         SESSION.scope(self, handling)
     }
 
+    /// Returns `work` of the running request for another task, with its session.
+    pub fn carried<F: Future>(work: F) -> impl Future<Output = F::Output> {
+        let session = Session::current();
+        async move {
+            match session {
+                Some(session) => session.scope(work).await,
+                None => work.await,
+            }
+        }
+    }
+
     /// Does work of a request on another thread.
     pub(crate) fn sync_scope<T>(self, work: impl FnOnce() -> T) -> T {
         SESSION.sync_scope(self, work)

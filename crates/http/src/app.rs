@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::FromRef;
 use quire::Database;
 use quire_access::budget::ByteBudget;
-use quire_access::{DecompressionTurns, FetchTurns, Traffic};
+use quire_access::{DecompressionTurns, FetchTurns, ServedDatabase, Traffic};
 use tokio::sync::{Mutex, watch};
 
 use crate::connection;
@@ -15,7 +15,8 @@ use crate::memory::ResponseMemory;
 /// The components behind the routes.
 #[derive(Debug)]
 pub(crate) struct App {
-    pub(crate) database: Database,
+    /// Reached with [`App::database`] and [`App::owner`].
+    served: ServedDatabase,
     /// The counts of all front ends.
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) finished: FinishedJobs,
@@ -42,7 +43,7 @@ impl FromRef<Arc<App>> for ResponseMemory {
 
 impl App {
     pub(crate) fn new(
-        database: Database,
+        served: ServedDatabase,
         budget: ByteBudget,
         traffic: Arc<Traffic>,
         closed: watch::Receiver<bool>,
@@ -52,7 +53,7 @@ impl App {
         let unpacking = DecompressionTurns::default();
         let (compacting, backing_up, importing) = (Mutex::default(), Arc::default(), Arc::default());
         Arc::new(App {
-            database,
+            served,
             traffic,
             finished,
             fetching,
@@ -66,6 +67,22 @@ impl App {
         })
     }
 
+    /// The database as the client of the running request may use it.
+    pub(crate) fn database(&self) -> Database {
+        self.served.get()
+    }
+
+    /// The database without a guard: for the server's own work, and for facts that every client may
+    /// know.
+    pub(crate) fn owner(&self) -> &Database {
+        self.served.owner()
+    }
+
+    /// The sessions.
+    pub(crate) fn served(&self) -> &ServedDatabase {
+        &self.served
+    }
+
     /// Replaces the memory of all clients.
     pub(crate) fn use_budget(&mut self, budget: ByteBudget) {
         self.memory = ResponseMemory::new(&budget);
@@ -77,12 +94,13 @@ impl App {
         *self.closed.borrow()
     }
 
-    /// Waits until the server is stopping, or the client of the current request has closed its
-    /// side. A wait for data then ends.
+    /// Waits until the server is stopping, the client of the current request has closed its side,
+    /// or its session has ended. A wait for data then ends.
     pub(crate) async fn closing(&self) {
         tokio::select! {
             () = closing(self.closed.clone()) => {}
             () = connection::left() => {}
+            () = self.served.current_ended() => {}
         }
     }
 }

@@ -153,7 +153,7 @@ pub(crate) async fn backup(State(app): State<Arc<App>>, params: Params) -> Resul
     params.end()?;
     let turn = Arc::clone(&app.backing_up).lock_owned().await;
     let (sender, pieces) = mpsc::channel(WAITING_MAX);
-    let (database, claim) = (app.database.clone(), app.memory.caller().claim());
+    let (database, claim) = (app.database(), app.memory.caller().claim());
     let runtime = Handle::current();
     let sink = PieceSender { pieces: sender, piece_time: PIECE_TIME, claim, refusal: None, runtime };
     let make = move |sink: &mut PieceSender| {

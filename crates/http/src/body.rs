@@ -267,6 +267,7 @@ mod tests {
     use hyper_util::service::TowerToHyperService;
     use quire::Durability;
     use quire_access::budget::ByteBudget;
+    use quire_access::{Credential, ServedDatabase};
     use tokio::runtime;
     use tokio::sync::watch;
     use tokio::task::{spawn_blocking, yield_now};
@@ -281,9 +282,9 @@ mod tests {
         routes.call(request).await.expect("a response")
     }
 
-    async fn check_routes(database: Database) {
+    async fn check_routes(served: ServedDatabase) {
         let (_closing, closed) = watch::channel(false);
-        let app = App::new(database, ByteBudget::new(16 << 20), Arc::default(), closed);
+        let app = App::new(served, ByteBudget::new(16 << 20), Arc::default(), closed);
         let routes = TowerToHyperService::new(router(app));
         let subscription = r#"{"query": {"items": [{"types": ["placed"]}]}}"#.to_owned();
         let put = post(&routes, "/v1/events/x/subscriptions/x", subscription).await;
@@ -315,6 +316,8 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let database = Database::builder(directory.path()).durability(Durability::Os).open().expect("a new database");
         let runtime = runtime::Builder::new_current_thread().max_blocking_threads(1).enable_all().build();
-        runtime.expect("a runtime").block_on(check_routes(database));
+        let served = ServedDatabase::new(database);
+        let session = served.session(&Credential::Absent).expect("access control is disabled");
+        runtime.expect("a runtime").block_on(session.scope(check_routes(served)));
     }
 }

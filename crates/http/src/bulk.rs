@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use quire::jobs::{BulkId, BulkProgress};
+use quire::{Operation, ResourceKind};
 use quire_api::ListPage;
 
 use crate::app::App;
@@ -39,10 +40,13 @@ pub(crate) async fn begin(
 /// `GET /v1/bulks`: the running bulk changes, and the last completed ones.
 pub(crate) async fn bulks(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let all = |view: &quire::ReadView<'_>| {
+    let database = app.database();
+    // A bulk change may be of jobs in any queue.
+    database.check_every(ResourceKind::Queue, Operation::Describe)?;
+    let all = database.read_permitted(|view| {
         view.jobs.bulks().map(|(bulk, progress)| bulk_reply(bulk, progress)).collect::<Vec<_>>()
-    };
-    JsonResponse::of(&app.memory, &ListPage::whole(app.database.read(all)?.await?))
+    })?;
+    JsonResponse::of(&app.memory, &ListPage::whole(all.await?))
 }
 
 /// `GET /v1/bulks/{bulk}`: the progress of a bulk change.
@@ -53,7 +57,9 @@ pub(crate) async fn bulk(
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
     let bulk: BulkId = parse("the id of a bulk change", &bulk)?;
-    let progress = app.database.read(|view| view.jobs.bulk(bulk))?.await?;
+    let database = app.database();
+    database.check_every(ResourceKind::Queue, Operation::Describe)?;
+    let progress = database.read_permitted(|view| view.jobs.bulk(bulk))?.await?;
     let progress = progress.ok_or_else(|| Problem::not_found(format!("unknown bulk change {bulk}")))?;
     JsonResponse::of(&app.memory, &bulk_reply(bulk, progress))
 }

@@ -29,7 +29,7 @@ pub(crate) async fn compact(
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
     let _turn = app.compacting.lock().await;
-    let database = app.database.clone();
+    let database = app.database();
     let done = aside(move || Ok(database.compact()?)).await?;
     let compacted = CompactionReply {
         segments: done.segments,

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
-use axum::http::header::{CONNECTION, EXPECT};
+use axum::http::header::{AUTHORIZATION, CONNECTION, EXPECT, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Request};
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, Incoming, SizeHint};
@@ -20,7 +20,9 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use quire_access::{
     ConnectionActivity, ConnectionCounters, ConnectionPlace, FirstRequest, LiveSettings, Peer, RunningRequest,
+    ServedDatabase, SessionCache,
 };
+use quire_api::Code;
 
 use crate::Settings;
 use crate::arriving::ArrivingBody;
@@ -30,6 +32,12 @@ use crate::{request_id, rules, slashes};
 
 /// The routes that answer on a connection beyond the limits.
 const HEALTH_ROUTES: [&str; 4] = ["/healthz", "/livez", "/metrics", "/readyz"];
+
+/// Whether a route answers clients without a session: health checks, and the description of the
+/// API.
+fn is_public(path: &str) -> bool {
+    matches!(path, "/healthz" | "/livez" | "/readyz" | "/openapi.json") || path.starts_with("/errors/")
+}
 
 /// When to retry after a refused connection, in milliseconds.
 const RETRY_MS: u64 = 1_000;
@@ -43,6 +51,10 @@ pub(crate) struct ConnectionGate {
     activity: ConnectionActivity,
     first: FirstRequest,
     peer: Peer,
+    /// The principal that the connection has verified.
+    verified: Option<String>,
+    served: ServedDatabase,
+    sessions: SessionCache,
     is_reserved: bool,
 }
 
@@ -53,6 +65,7 @@ impl ConnectionGate {
         place: &ConnectionPlace,
         peer: Peer,
         first: FirstRequest,
+        served: ServedDatabase,
     ) -> Self {
         ConnectionGate {
             routes: TowerToHyperService::new(routes),
@@ -60,7 +73,10 @@ impl ConnectionGate {
             counters: Arc::clone(place.counters()),
             activity: place.activity().clone(),
             first,
+            verified: peer.verified_name(),
             peer,
+            served,
+            sessions: SessionCache::default(),
             is_reserved: place.is_reserved(),
         }
     }
@@ -93,7 +109,7 @@ impl ConnectionGate {
                     (Some(response), _) => response,
                     (None, Ok(())) => {
                         request.headers_mut().insert(X_REQUEST_ID, id.clone());
-                        request_id::within(id.clone(), self.routes.call(request)).await?
+                        request_id::within(id.clone(), self.routed(request)).await?
                     }
                     (None, Err(problem)) => {
                         self.counters.request_refused();
@@ -118,6 +134,22 @@ impl ConnectionGate {
         }
         response.headers_mut().insert(X_REQUEST_ID, id);
         Ok(response.map(|body| Body::new(RunningBody { body, _running: running })))
+    }
+
+    /// Answers a request by its route, in the session of its client.
+    async fn routed(&self, request: Request<ArrivingBody>) -> Result<Response, Infallible> {
+        let fields = request.headers().get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes);
+        match self.served.request_session(&self.sessions, fields, self.verified.as_deref()) {
+            Ok(session) => session.scope(self.routes.call(request)).await,
+            // These routes show no data, and everything else is refused without a session.
+            Err(_) if is_public(request.uri().path()) => self.routes.call(request).await,
+            Err(error) => {
+                self.counters.request_refused();
+                let mut response = Problem::new(Code::Unauthenticated, error.to_string()).into_response();
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                Ok(response)
+            }
+        }
     }
 
     /// Returns the foreign `Origin` of a request, if it has one that is allowed.

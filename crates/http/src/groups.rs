@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::events::EventPosition;
 use quire::streams::Streams;
-use quire::{Database, GroupMember, GroupOffset, NextEvent, Sequence, Source, Timestamp};
+use quire::{Database, GroupMember, GroupOffset, NextEvent, ResourceKind, Sequence, Source, Timestamp};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
 use schemars::JsonSchema;
@@ -49,15 +49,17 @@ pub(crate) enum PartitionEnd {
 /// `GET /v1/groups`: lists the groups.
 pub(crate) async fn groups(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let now = app.database.now();
-    let groups = app.database.read(|view| {
+    let database = app.database();
+    let now = database.now();
+    let groups = database.read_permitted(|view| {
         let group = |group: quire::streams::GroupInfo<'_>| GroupReply {
             group: group.name.to_owned(),
             partitions: group.partitions,
             generation: group.generation.get(),
             members: members(view.streams, group.name, now),
         };
-        view.streams.groups().map(group).collect::<Vec<_>>()
+        let shown = view.streams.groups().filter(|group| view.shows(ResourceKind::Group, group.name));
+        shown.map(group).collect::<Vec<_>>()
     })?;
     JsonResponse::of(&app.memory, &ListPage::whole(groups.await?))
 }
@@ -75,7 +77,7 @@ pub(crate) async fn group(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
         let found = database.group(&group).describe()?;
         let found = found.ok_or_else(|| Problem::not_found(format!("unknown group {group:?}")))?;
         JsonResponse::of(
@@ -109,9 +111,10 @@ pub(crate) fn statistics(
     offsets_max: usize,
 ) -> Result<Vec<GroupStats>, Problem> {
     let now = database.now();
-    let names = database.read_published(|view| {
+    let names = database.read_published_permitted(|view| {
         let mut offsets: usize = 0;
-        let groups = view.streams.groups().take(count_max).take_while(|group| {
+        let shown = view.streams.groups().filter(|group| view.shows(ResourceKind::Group, group.name));
+        let groups = shown.take(count_max).take_while(|group| {
             offsets = offsets.saturating_add(group.partitions);
             offsets <= offsets_max
         });
@@ -134,7 +137,7 @@ pub(crate) async fn position(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    body.bounded(BoundedRequest::begin(&app.database), move |database, body| {
+    body.bounded(BoundedRequest::begin(&app.database()), move |database, body| {
         let PositionRequest { offset } = body.parse()?;
         database.group(&group).commit_position(&store, EventPosition::new(offset))?;
         JsonResponse::of(&app.memory, &PositionReply { group, store, offset })
@@ -151,7 +154,7 @@ pub(crate) async fn event(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    body.bounded(BoundedRequest::begin(&app.database), move |database, body| {
+    body.bounded(BoundedRequest::begin(&app.database()), move |database, body| {
         let next = match body.parse()? {
             GroupEventRequest { offset: Some(number), to: None } => NextEvent::Numbered(Sequence::new(number)),
             GroupEventRequest { offset: None, to: Some(PartitionEnd::Start) } => NextEvent::First,

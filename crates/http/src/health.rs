@@ -51,16 +51,16 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, P
     if app.is_closing() {
         return Err(Problem::stopping());
     }
-    if app.database.is_read_only() {
+    if app.owner().is_read_only() {
         return Err(Problem::new(Code::ReadOnly, "the database was opened read-only").unavailable());
     }
     responds(&app).await.map_err(Problem::unavailable)?;
     // A failed sync stays failed until the database is opened again.
-    app.database.check().map_err(|error| Problem::from(error).unavailable())?;
-    if app.database.failing().iter().any(|failing| failing.duty == Duty::Prepare) {
+    app.owner().check().map_err(|error| Problem::from(error).unavailable())?;
+    if app.owner().failing().iter().any(|failing| failing.duty == Duty::Prepare) {
         // Only a commit ends this state, and a server that is not ready may get none. So whether a
         // segment can be created is tried here.
-        let database = app.database.clone();
+        let database = app.owner().clone();
         let tried = aside(move || Ok::<_, Problem>(database.ensure_segment())).await?;
         tried.map_err(|error| {
             let code = if error.kind() == ErrorKind::NoSpace { Code::NoSpace } else { Code::NoSegment };
@@ -73,7 +73,7 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, P
 /// Waits until everything committed so far is durable, for a bounded time. In a `sync` database,
 /// this includes the disk.
 async fn responds(app: &App) -> Result<(), Problem> {
-    let answered = tokio::time::timeout(Duration::from_secs(ANSWER_S_MAX), app.database.read(|_| ())?.into_future());
+    let answered = tokio::time::timeout(Duration::from_secs(ANSWER_S_MAX), app.owner().read(|_| ())?.into_future());
     match answered.await {
         Ok(answered) => Ok(answered?),
         Err(_) => Err(Problem::stalled(format!("the log was not synced within {ANSWER_S_MAX} s"))),
@@ -83,10 +83,10 @@ async fn responds(app: &App) -> Result<(), Problem> {
 /// 200 when the database responds, 503 with the reason when it has failed.
 pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<JsonResponse, Problem> {
     responds(&app).await?;
-    app.database.check()?;
-    let durability = app.database.durability().to_string();
-    let prepare = app.database.failing().into_iter().find(|failing| failing.duty == Duty::Prepare);
-    let damage = app.database.damage();
+    app.owner().check()?;
+    let durability = app.owner().durability().to_string();
+    let prepare = app.owner().failing().into_iter().find(|failing| failing.duty == Duty::Prepare);
+    let damage = app.owner().damage();
     let damaged: Vec<_> = damage.iter().take(DAMAGE_MAX).map(|damage| damage.for_clients().to_string()).collect();
     let status = match (prepare.map(|failing| failing.kind), damaged.is_empty()) {
         (Some(ErrorKind::NoSpace), _) => "no_space",
@@ -94,6 +94,6 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<JsonResponse, 
         (None, false) => "damaged",
         (None, true) => "ok",
     };
-    let failing = FailingStats::all(&app.database);
+    let failing = FailingStats::all(app.owner());
     JsonResponse::of(&app.memory, &Health { status, version: env!("CARGO_PKG_VERSION"), durability, failing, damaged })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use quire::jobs::{Command, Cursor, Filter, JobId, JobState, JobView, States, Status, Transition};
-use quire::{Commit, Database, Part, Timestamp};
+use quire::{Commit, Database, Operation, Part, Timestamp};
 use quire_access::BoundedRequest;
 use quire_api::{ListPage, NoFacts};
 use serde::Deserialize;
@@ -111,10 +111,12 @@ fn views(database: &Database, ids: &[JobId], claim: &mut Claim) -> Result<Vec<Jo
     let mut replies = Vec::with_capacity(ids.len());
     let mut left = ids;
     while !left.is_empty() {
-        let looked = database.read(|view| -> Result<_, Problem> {
+        let looked = database.read_permitted(|view| -> Result<_, Problem> {
             let (mut jobs, mut looked_at) = (Vec::new(), 0);
             for id in left.iter().take(JOBS_AT_ONCE) {
-                if let Some(job) = view.jobs.job(view.history, *id).map_err(quire::Error::from)? {
+                if view.permits_job(*id, Operation::Read).map_err(quire::Error::from)?
+                    && let Some(job) = view.jobs.job(view.history, *id).map_err(quire::Error::from)?
+                {
                     claim.grow(job_bytes(&job))?;
                     jobs.push(job);
                 }
@@ -142,8 +144,11 @@ pub(crate) async fn job(
     let id: JobId = parse("a job's id", &id)?;
     let limit = params.limit()?;
     params.end()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
-        let found = database.read(|view| -> quire::Result<_> {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
+        let found = database.read_permitted(|view| -> quire::Result<_> {
+            if !view.permits_job(id, Operation::Read)? {
+                return Ok(None);
+            }
             let Some(job) = view.jobs.job(view.history, id)? else { return Ok(None) };
             Ok(Some((job, view.jobs.history(view.history, id, None, limit)?)))
         })?;
@@ -237,7 +242,7 @@ pub(crate) async fn search(State(app): State<Arc<App>>, mut params: Params) -> R
     let attempts_min = params.one("attempts_min")?;
     let (after, limit) = (params.one("cursor")?, params.limit()?);
     params.end()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
         let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
         let filter = Filter {
             jobs: Some(&*ids).filter(|ids| !ids.is_empty()),

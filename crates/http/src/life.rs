@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use quire::LifeEvents;
 use quire::jobs::{Cause, Cursor, JobEvent, LifeEvent, LifeFilter};
-use quire_access::BoundedRequest;
+use quire_access::{BoundedRequest, Session};
 use serde_json::json;
 
 use crate::app::App;
@@ -106,13 +106,13 @@ pub(crate) async fn subscribe(
     let after = match (last, asked) {
         (Some(cursor), _) | (None, Some(Begin::Cursor(cursor))) => cursor,
         (None, Some(Begin::Start)) => Cursor::START,
-        (None, None) => Cursor::behind(app.database.published()),
+        (None, None) => Cursor::behind(app.database().published()),
     };
     // Without a bound in all: it waits for events. Its work ends when the client leaves.
-    let watched = BoundedRequest::unbounded(&app.database);
+    let watched = BoundedRequest::unbounded(&app.database());
     let events = watched.database().life_events(filter, after)?;
     let (outlet, answer) = sse::channel(app.memory.caller());
-    tokio::spawn(Presentation::current().within(async move {
+    tokio::spawn(Session::carried(Presentation::current().within(async move {
         let _watched = watched;
         tokio::select! {
             // A client that has disconnected needs no error. A client whose read fails gets the
@@ -121,7 +121,7 @@ pub(crate) async fn subscribe(
             () = outlet.closed() => {}
             () = app.closing() => {}
         }
-    }));
+    })));
     Ok(answer)
 }
 

@@ -10,7 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use quire::jobs::JobState;
 use quire::tools::Histogram;
-use quire::{Database, Duty, StorageDurations};
+use quire::{Database, Duty, Operation, Resource, StorageDurations};
 use quire_access::budget::{BudgetUsage, FrontEnd};
 use quire_access::{BoundedRequest, ConnectionStatistics, EndedRequests, Traffic};
 
@@ -43,18 +43,19 @@ impl MetricsSource {
 
 /// Responds with the metrics.
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Problem> {
+    app.database().check_permission(Resource::DATABASE, Operation::Describe)?;
     Ok(([(CONTENT_TYPE, CONTENT)], read(&app).await?.into_text()).into_response())
 }
 
 async fn read(app: &Arc<App>) -> Result<Exposition, Problem> {
     // Bounded by the number of series, and never refused.
-    let request = BoundedRequest::unbounded(&app.database);
-    let stats = stats::collect(app, request, BOUNDS).await?;
-    let database = app.database.clone();
+    let request = BoundedRequest::unbounded(app.owner());
+    let stats = stats::collect(request, BOUNDS).await?;
+    let database = app.owner().clone();
     let storage = aside(move || StorageFigures::read(&database)).await?;
     let mut out = Exposition::default();
     log(&mut out, &stats);
-    storage.write(&mut out, &app.database);
+    storage.write(&mut out, app.owner());
     models(&mut out, &stats, &storage, &app.finished);
     limits(&mut out, &stats);
     front_ends(&mut out, &app.traffic);

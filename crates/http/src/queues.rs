@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use quire::jobs::{Command, FetchedJob, Filter, JobState, QueueSettings, QueueStats, Rate, States};
-use quire::{Commit, Database, Part, ReadView, Reply, jobs};
+use quire::{Commit, Database, Operation, Part, PermittedView, ReadView, Reply, Resource, ResourceKind, jobs};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
 use schemars::JsonSchema;
@@ -93,14 +93,17 @@ pub(crate) fn of_view(view: &ReadView<'_>, name: &str, stats: QueueStats) -> Que
 
 /// The age of the oldest pending job of each of the first `count_max` queues that has one, by name.
 pub(crate) fn oldest_pending(database: &Database, count_max: usize) -> Result<Vec<(String, Duration)>, Problem> {
-    let find = |view: &ReadView<'_>| {
-        let oldest = |(name, _): (&str, QueueStats)| Some((name.to_owned(), view.jobs.oldest_pending(name)?));
+    let find = |view: &PermittedView<'_>| {
+        let oldest = |(name, _): (&str, QueueStats)| {
+            let is_shown = view.shows(ResourceKind::Queue, name);
+            Some((name.to_owned(), view.jobs.oldest_pending(name).filter(|_| is_shown)?))
+        };
         view.jobs.queues().take(count_max).filter_map(oldest).collect::<Vec<_>>()
     };
-    let found = database.read(find)?.wait()?;
+    let found = database.read_permitted(find)?.wait()?;
     let (now, history) = (database.now(), database.history());
     let age = |(name, job)| {
-        let since = database.read_published(|view| view.jobs.runnable_since(&history, job))?;
+        let since = database.read_published_permitted(|view| view.jobs.runnable_since(&history, job))?;
         let since = since.map_err(quire::Error::from)?;
         let micros = since.map(|since| now.as_micros().saturating_sub(since.as_micros()));
         Ok(micros.map(|micros| (name, Duration::from_micros(micros))))
@@ -111,7 +114,7 @@ pub(crate) fn oldest_pending(database: &Database, count_max: usize) -> Result<Ve
 /// `GET /v1/queues`: lists the queues.
 pub(crate) async fn queues(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
         JsonResponse::of(&app.memory, &ListPage::whole(first(database, usize::MAX)?))
     })
     .await
@@ -124,7 +127,9 @@ pub(crate) async fn queue(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let reply = app.database.read(|view| view.jobs.queue_stats(&queue).map(|stats| of_view(view, &queue, stats)))?;
+    let look = |view: &ReadView<'_>| view.jobs.queue_stats(&queue).map(|stats| of_view(view, &queue, stats));
+    let resource = Resource::new(ResourceKind::Queue, &queue);
+    let reply = app.database().read_for(resource, Operation::Describe, look)?;
     let reply = reply.await?.ok_or_else(|| Problem::not_found(format!("unknown queue {queue:?}")))?;
     JsonResponse::of(&app.memory, &reply)
 }
@@ -177,8 +182,8 @@ pub(crate) async fn destroy(
 /// Commits one command on a queue.
 async fn whole(app: &App, key: &RequestKey, command: Command<'_>) -> Result<JsonResponse, Problem> {
     let ticket = {
-        let commit = key.commit(&app.database, |_| Ok(Commit::new().part(Part::Jobs(command))))?;
-        app.database.submit(&commit)?
+        let commit = key.commit(&app.database(), |_| Ok(Commit::new().part(Part::Jobs(command))))?;
+        app.database().submit(&commit)?
     };
     Ok(done(app, &committed(ticket.await?)?))
 }
@@ -193,7 +198,7 @@ pub(crate) async fn jobs(
     let state = params.word("state", &states)?.unwrap_or(JobState::Pending);
     let (after, limit) = (params.one("cursor")?, params.limit()?);
     params.end()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
         let filter = Filter { queue: Some(&queue), states: States::of([state]), ..Filter::default() };
         found(&app, database, &filter, after, limit)
     })
@@ -292,7 +297,7 @@ async fn fetch_waiting(
         }
         drop(turn.take());
         tokio::select! {
-            given = app.fetching.wait(&app.database, &queues) => turn = Some(given?),
+            given = app.fetching.wait(app.owner(), &queues) => turn = Some(given?),
             () = &mut give_up => return Ok((Vec::new(), false)),
             () = app.closing() => return Ok((Vec::new(), false)),
         }
@@ -300,7 +305,7 @@ async fn fetch_waiting(
 }
 
 async fn fetch_now(app: &App, key: &RequestKey, part: &PartRequest<'_>) -> Result<(Vec<FetchedJob>, bool), Problem> {
-    let ticket = submit(&app.database, key, std::slice::from_ref(part))?;
+    let ticket = submit(&app.database(), key, std::slice::from_ref(part))?;
     let mut committed = committed(ticket.await?)?;
     match committed.replies.pop() {
         Some(Reply::Jobs(jobs::Reply::Fetched(jobs))) => Ok((jobs, committed.is_replay)),

@@ -39,7 +39,7 @@ pub(crate) async fn records(
         (offset, None) => Sequence::new(offset.unwrap_or_default()),
         (None, Some(timestamp_ms)) => {
             // A search by time decompresses batches, too.
-            let request = BoundedRequest::begin(&app.database);
+            let request = BoundedRequest::begin(&app.database());
             let (theirs, database, topic) = (Arc::clone(&app), request.database().clone(), topic.clone());
             let search = move || {
                 let mut claim = theirs.memory.claim();
@@ -50,7 +50,7 @@ pub(crate) async fn records(
         }
     };
     let read = RecordsRead { topic, partition, from, limit, bytes_max };
-    let request = BoundedRequest::begin(&app.database);
+    let request = BoundedRequest::begin(&app.database());
     let (theirs, database, asked) = (Arc::clone(&app), request.database().clone(), read.clone());
     match aside(move || answer(&asked, &theirs, &database, Decompression::Cheap)).await? {
         Some(answer) => Ok(answer),

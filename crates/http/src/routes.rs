@@ -19,7 +19,7 @@ use crate::{
 /// [`slashes`](crate::slashes): `/v1/events/air%2Fflights`.
 pub(crate) fn router(app: Arc<App>) -> Router {
     // A commit in JSON is larger than in the log; base64 adds a third.
-    let body_bytes_max = usize::try_from(app.database.commit_bytes_max()).unwrap_or(usize::MAX).saturating_mul(2);
+    let body_bytes_max = usize::try_from(app.owner().commit_bytes_max()).unwrap_or(usize::MAX).saturating_mul(2);
     Router::new()
         .route("/v1/commit", post(commit::commit))
         .route("/v1/events", get(events::stores))

@@ -12,7 +12,8 @@ use std::time::Duration;
 use quire::Database;
 use quire_access::budget::ByteBudget;
 use quire_access::{
-    BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, ListenerTls, LiveSettings, Traffic,
+    BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, ListenerTls, LiveSettings,
+    ServedDatabase, Traffic,
 };
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -85,7 +86,7 @@ impl Server {
         let listener = Listener::bind_with_reserve(&address, &settings.connections, RESERVE).await?;
         let (closing, closed) = watch::channel(false);
         let budget = ByteBudget::new(settings.memory_bytes_max);
-        let app = App::new(database, budget, Arc::default(), closed);
+        let app = App::new(ServedDatabase::new(database), budget, Arc::default(), closed);
         Ok(Server { listener, settings: LiveSettings::new(settings), app, closing })
     }
 
@@ -152,6 +153,7 @@ impl Server {
         let Server { listener, settings, app, closing } = self;
         app.traffic.http.listens(listener.counters());
         let (closed, budget) = (closing.subscribe(), app.budget.clone());
+        let served = app.served().clone();
         let router = routes::router(app);
         let mut connections = JoinSet::new();
         loop {
@@ -159,7 +161,7 @@ impl Server {
                 () = &mut shutdown => break,
                 admission = listener.accept() => {
                     let (router, settings, closed) = (router.clone(), Arc::clone(&settings), closed.clone());
-                    connections.spawn(connection::serve(admission, budget.clone(), router, settings, closed));
+                    connections.spawn(connection::serve(admission, budget.clone(), router, settings, closed, served.clone()));
                 }
                 // Removes ended tasks from the set.
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}

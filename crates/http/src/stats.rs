@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use quire::{Database, DutyFailure, Statistics};
+use quire::{Database, DutyFailure, Operation, Resource, Statistics};
 use quire_access::BoundedRequest;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -132,13 +132,16 @@ pub(crate) struct TopicStats {
 /// Responds with the statistics.
 pub(crate) async fn stats(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let request = BoundedRequest::begin(&app.database);
-    JsonResponse::of(&app.memory, &collect(&app, request, StatsBounds::NONE).await?)
+    let database = app.database();
+    database.check_permission(Resource::DATABASE, Operation::Describe)?;
+    let request = BoundedRequest::begin(&database);
+    JsonResponse::of(&app.memory, &collect(request, StatsBounds::NONE).await?)
 }
 
 /// Reads the statistics.
-pub(crate) async fn collect(app: &Arc<App>, request: BoundedRequest, bounds: StatsBounds) -> Result<Stats, Problem> {
+pub(crate) async fn collect(request: BoundedRequest, bounds: StatsBounds) -> Result<Stats, Problem> {
     let StatsBounds { objects_max, partitions_max } = bounds;
+    let database = request.database().clone();
     let (stores, topics, groups, queues) = bounded(request, move |database| {
         let stores =
             events::heads(database, objects_max)?.into_iter().map(|(store, events)| StoreStats { store, events });
@@ -157,14 +160,14 @@ pub(crate) async fn collect(app: &Arc<App>, request: BoundedRequest, bounds: Sta
         Ok((stores.collect(), topics.collect::<Result<_, Problem>>()?, groups, queues))
     })
     .await?;
-    let (subscriptions, subscription_count) = events::subscription_statistics(app, objects_max).await?;
-    let graphs = graph::first(app, objects_max).await?;
-    let (limits, topic_count) = limits(app)?;
+    let (subscriptions, subscription_count) = events::subscription_statistics(&database, objects_max).await?;
+    let graphs = graph::first(&database, objects_max).await?;
+    let (limits, topic_count) = limits(&database)?;
     let Statistics { commits, refusals, checkpoints, entries, bytes, syncs, segments, unpacked_bytes, published } =
-        app.database.statistics();
-    let damaged = app.database.damage().len() as u64;
+        database.statistics();
+    let damaged = database.damage().len() as u64;
     Ok(Stats {
-        durability: app.database.durability().to_string(),
+        durability: database.durability().to_string(),
         position: published.get(),
         commits,
         refusals,
@@ -175,8 +178,8 @@ pub(crate) async fn collect(app: &Arc<App>, request: BoundedRequest, bounds: Sta
         segments,
         unpacked_bytes,
         damaged,
-        clock_ahead_ms: u64::try_from(app.database.clock_ahead().as_millis()).unwrap_or(u64::MAX),
-        failing: FailingStats::all(&app.database),
+        clock_ahead_ms: u64::try_from(database.clock_ahead().as_millis()).unwrap_or(u64::MAX),
+        failing: FailingStats::all(&database),
         stores,
         topics,
         groups,
@@ -190,8 +193,8 @@ pub(crate) async fn collect(app: &Arc<App>, request: BoundedRequest, bounds: Sta
 }
 
 /// The limits with their counts, and the number of topics.
-fn limits(app: &App) -> Result<(Vec<LimitStats>, u64), Problem> {
-    Ok(app.database.read_published(|view| {
+fn limits(database: &Database) -> Result<(Vec<LimitStats>, u64), Problem> {
+    Ok(database.read_published_for(Resource::DATABASE, Operation::Describe, |view| {
         let limits = view.limited().map(|(limit, count, most)| LimitStats { limit: limit.setting(), count, most });
         (limits.collect(), view.streams.topic_count())
     })?)

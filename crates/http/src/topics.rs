@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use quire::streams::{Partition, PartitionOffsets, TopicSettings};
-use quire::{Database, PartitionStatistics, TopicStatistics};
+use quire::{Database, Operation, PartitionStatistics, Resource, ResourceKind, TopicStatistics};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
 
@@ -43,7 +43,7 @@ fn settings_reply(settings: TopicSettings, batch_bytes_most: u32) -> SettingsRep
 /// `GET /v1/topics`: lists the topics.
 pub(crate) async fn topics(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let topics = names(&app.database)?.into_iter().map(|(topic, partitions)| TopicReply { topic, partitions });
+    let topics = names(&app.database())?.into_iter().map(|(topic, partitions)| TopicReply { topic, partitions });
     JsonResponse::of(&app.memory, &ListPage::whole(topics.collect()))
 }
 
@@ -75,15 +75,17 @@ pub(crate) async fn produce(
 
 /// Every topic with the number of its partitions.
 pub(crate) fn names(database: &Database) -> Result<Vec<(String, u32)>, Problem> {
-    let topics = database.read_published(|view| {
-        view.streams.topics().map(|topic| (topic.name.to_owned(), topic.partitions)).collect::<Vec<_>>()
+    let topics = database.read_published_permitted(|view| {
+        let shown = view.streams.topics().filter(|topic| view.shows(ResourceKind::Topic, topic.name));
+        shown.map(|topic| (topic.name.to_owned(), topic.partitions)).collect::<Vec<_>>()
     })?;
     Ok(topics)
 }
 
 /// The first and next offsets of each partition of a topic.
 pub(crate) fn offsets(database: &Database, topic: &str) -> Result<Vec<PartitionOffsets>, Problem> {
-    let partitions: Option<Vec<Partition>> = database.read_published(|view| {
+    let resource = Resource::new(ResourceKind::Topic, topic);
+    let partitions: Option<Vec<Partition>> = database.read_published_for(resource, Operation::Describe, |view| {
         let found = view.streams.topic_named(topic)?;
         (0..found.partitions).map(|partition| view.streams.partition(found.id, partition).ok()).collect()
     })?;
@@ -106,14 +108,14 @@ pub(crate) async fn topic(
     let deadline = tokio::time::Instant::now() + Duration::from_millis(wait_ms);
     loop {
         // Taken before the read, so that records published meanwhile end the wait.
-        let seen = app.database.published();
-        let (request, name) = (BoundedRequest::begin(&app.database), topic.clone());
+        let seen = app.database().published();
+        let (request, name) = (BoundedRequest::begin(&app.database()), topic.clone());
         let described = bounded(request, move |database| describe(database, name)).await?;
         if wait_ms == 0 || known.is_some_and(|known| described.written > known) {
             return JsonResponse::of(&app.memory, &described);
         }
         tokio::select! {
-            arrived = app.database.publication_after(seen) => arrived?,
+            arrived = app.database().publication_after(seen) => arrived?,
             () = tokio::time::sleep_until(deadline) => return JsonResponse::of(&app.memory, &described),
             () = app.closing() => return JsonResponse::of(&app.memory, &described),
         }
@@ -144,7 +146,10 @@ pub(crate) async fn group(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let offsets = app.database.read(|view| {
+    let database = app.database();
+    database.check_permission(Resource::new(ResourceKind::Group, &group), Operation::Describe)?;
+    let resource = Resource::new(ResourceKind::Topic, &topic);
+    let offsets = database.read_for(resource, Operation::Describe, |view| {
         let found = view.streams.topic_named(&topic)?;
         let of_topic = view.streams.committed_by(&group).filter(|(id, ..)| *id == found.id);
         let offset = of_topic.filter_map(|(_, partition, committed)| {

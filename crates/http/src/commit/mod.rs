@@ -73,7 +73,7 @@ pub(crate) async fn submitted(
     body: Body,
     begin: impl Fn(&Database, &BodyText, CommitPace) -> Result<Option<Ticket<Outcome>>, Problem> + Send + 'static,
 ) -> Result<Ticket<Outcome>, Problem> {
-    let request = BoundedRequest::begin(&app.database);
+    let request = BoundedRequest::begin(&app.database());
     let database = request.database().clone();
     body.commit(move |body, pace| begin(&database, body, pace)).await
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use quire::events::{EventPosition, EventView, Query, QueryItem, ReadOptions, Selection};
-use quire::{Database, Event, ReadError, Reply};
+use quire::{Database, Event, Operation, ReadError, Reply, Resource, ResourceKind};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
 
@@ -72,7 +72,7 @@ impl ReadRange {
 /// `GET /v1/events`: lists the stores.
 pub(crate) async fn stores(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let stores = bounded(BoundedRequest::begin(&app.database), move |database| {
+    let stores = bounded(BoundedRequest::begin(&app.database()), move |database| {
         let stores = heads(database, usize::MAX)?;
         Ok(stores.into_iter().map(|(store, head)| StoreReply { store, head }).collect::<Vec<_>>())
     });
@@ -81,8 +81,10 @@ pub(crate) async fn stores(State(app): State<Arc<App>>, params: Params) -> Resul
 
 /// The first `count_max` stores by name, with the positions of their last events.
 pub(crate) fn heads(database: &Database, count_max: usize) -> Result<Vec<(String, u64)>, Problem> {
-    let names: Vec<String> = database
-        .read_published(|view| view.events.stores().take(count_max).map(|(name, _)| name.to_owned()).collect())?;
+    let names: Vec<String> = database.read_published_permitted(|view| {
+        let shown = view.events.stores().filter(|(name, _)| view.shows(ResourceKind::Store, name));
+        shown.take(count_max).map(|(name, _)| name.to_owned()).collect()
+    })?;
     let head = |name: String| {
         let head = database.events(&name).head()?;
         Ok((name, head.get()))
@@ -97,7 +99,7 @@ pub(crate) async fn head(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let bounded = BoundedRequest::begin(&app.database);
+    let bounded = BoundedRequest::begin(&app.database());
     let head = bounded.database().events(&store).head()?.get();
     JsonResponse::of(&app.memory, &StoreReply { store, head })
 }
@@ -109,7 +111,7 @@ pub(crate) async fn stats(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
         let stats = database.events(&store).statistics()?;
         JsonResponse::of(
             &app.memory,
@@ -135,7 +137,8 @@ pub(crate) async fn sources(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let ticket = app.database.read(|view| {
+    let resource = Resource::new(ResourceKind::Store, &store);
+    let ticket = app.database().read_for(resource, Operation::Describe, |view| {
         let sources = view.events.store(&store).into_iter().flat_map(|number| view.events.sources(number));
         sources.map(|(source, position)| SourceReply { source: source.to_owned(), position }).collect::<Vec<_>>()
     })?;
@@ -160,8 +163,10 @@ pub(crate) async fn list(
     let options = options.options()?;
     let limit = params.limit()?;
     params.end()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| page(&app, database, &store, &query, options, limit))
-        .await
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
+        page(&app, database, &store, &query, options, limit)
+    })
+    .await
 }
 
 /// Events of any of the types that have all of the tags.
@@ -213,7 +218,7 @@ pub(crate) async fn read(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    body.bounded(BoundedRequest::begin(&app.database), move |database, body| {
+    body.bounded(BoundedRequest::begin(&app.database()), move |database, body| {
         let request: ReadRequest<'_> = body.parse()?;
         let query = request.query.as_ref().map_or_else(Query::all, QueryRequest::query);
         let range = ReadRange {
@@ -236,7 +241,8 @@ fn page(
     options: ReadOptions,
     limit: usize,
 ) -> Result<JsonResponse, Problem> {
-    let selection = database.read_published(|view| view.events.select(store, query))?;
+    let resource = Resource::new(ResourceKind::Store, store);
+    let selection = database.read_published_for(resource, Operation::Read, |view| view.events.select(store, query))?;
     let selection = selection.map_err(|refusal| Problem::select(&refusal))?;
     let history = database.history();
     let mut reading = selection.read(&history, options).map_err(quire::Error::from)?;
@@ -274,7 +280,7 @@ fn page(
 fn unread_page(app: &App, selection: &Selection, mut options: ReadOptions, error: ReadError) -> Problem {
     let reached = error.reached_place();
     let problem = Problem::from(quire::Error::from(error));
-    let resumed = reached.map(|reached| selection.resume_at(&app.database.history(), &mut options, reached));
+    let resumed = reached.map(|reached| selection.resume_at(&app.database().history(), &mut options, reached));
     match (resumed, options.before) {
         (Some(Ok(true)), Some(before)) if options.backwards => problem.continuing_at("before", before.get()),
         (Some(Ok(true)), _) => problem.continuing_at("after", options.after.get()),

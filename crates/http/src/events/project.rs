@@ -172,7 +172,7 @@ pub(crate) async fn project(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    body.bounded(BoundedRequest::begin(&app.database), move |database, body| {
+    body.bounded(BoundedRequest::begin(&app.database()), move |database, body| {
         let request: ProjectRequest<'_> = body.parse()?;
         let asked = request.projections.len();
         if !(1..=PROJECTIONS_MAX).contains(&asked) {

@@ -28,7 +28,7 @@ pub(crate) async fn projections(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let request = BoundedRequest::begin(&app.database);
+    let request = BoundedRequest::begin(&app.database());
     let saved = bounded(request, move |database| Ok(database.events(&store).projections()?)).await?;
     let reply = saved.iter().map(|(name, saved)| ProjectionReply {
         name: (&**name).into(),
@@ -46,7 +46,7 @@ pub(crate) async fn projection(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
         let loaded = database.events(&store).projection(&name).load_any()?;
         let missing = || Problem::not_found(format!("unknown saved projection {name:?} in store {store:?}"));
         let (saved, state) = loaded.ok_or_else(missing)?;
@@ -89,8 +89,8 @@ pub(crate) async fn remove_projection(
     params.end()?;
     let ticket = {
         let drop = Command::DropProjection { store: &store, name: &name };
-        let commit = key.commit(&app.database, |_| Ok(Commit::new().part(Part::Events(drop.clone()))))?;
-        app.database.submit(&commit)?
+        let commit = key.commit(&app.database(), |_| Ok(Commit::new().part(Part::Events(drop.clone()))))?;
+        app.database().submit(&commit)?
     };
     let committed = committed(ticket.await?).map_err(Problem::of_one)?;
     Ok(JsonResponse::of_done(&app.memory, &json!({})).replay(committed.is_replay))

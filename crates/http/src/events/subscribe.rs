@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use quire::Subscription;
 use quire::events::{EventPosition, Query};
-use quire_access::BoundedRequest;
+use quire_access::{BoundedRequest, Session};
 use serde_json::json;
 
 use super::{query_of, shown};
@@ -58,10 +58,10 @@ pub(crate) async fn subscribe(
     };
     let after = EventPosition::new(last.or(asked).unwrap_or_default());
     // Without a bound in all: it waits for events. Its work ends when the client leaves.
-    let watched = BoundedRequest::unbounded(&app.database);
+    let watched = BoundedRequest::unbounded(&app.database());
     let subscription = watched.database().events(&store).subscribe(query, after)?;
     let (outlet, answer) = sse::channel(app.memory.caller());
-    tokio::spawn(Presentation::current().within(async move {
+    tokio::spawn(Session::carried(Presentation::current().within(async move {
         let _watched = watched;
         tokio::select! {
             // A client that has disconnected needs no error. A client whose read fails gets the
@@ -70,7 +70,7 @@ pub(crate) async fn subscribe(
             () = outlet.closed() => {}
             () = app.closing() => {}
         }
-    }));
+    })));
     Ok(answer)
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::events::{Command, Subscription};
 use quire::jobs::{self, FetchedJob};
-use quire::{Database, Part, ReadView, Timestamp};
+use quire::{Database, Operation, Part, ReadView, Resource, ResourceKind, Timestamp};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
 use schemars::JsonSchema;
@@ -105,15 +105,22 @@ fn behind(view: &ReadView<'_>, subscription: &Subscription) -> u64 {
 }
 
 /// The first `count_max` named subscriptions by name, and the number of all.
-pub(crate) async fn statistics(app: &App, count_max: usize) -> Result<(Vec<SubscriptionStats>, u64), Problem> {
-    let ticket = app.database.read(|view| {
+pub(crate) async fn statistics(
+    database: &Database,
+    count_max: usize,
+) -> Result<(Vec<SubscriptionStats>, u64), Problem> {
+    let ticket = database.read_permitted(|view| {
         let all = view.events.subscriptions();
         let count = all.len() as u64;
-        let first = all.take(count_max).map(|(name, subscription)| SubscriptionStats {
-            store: view.events.store_name(subscription.store).unwrap_or_default().to_owned(),
-            subscription: name.to_owned(),
-            behind: behind(view, subscription),
-        });
+        let is_shown = |found: &Subscription| {
+            view.events.store_name(found.store).is_some_and(|store| view.shows(ResourceKind::Store, store))
+        };
+        let first =
+            all.filter(|(_, found)| is_shown(found)).take(count_max).map(|(name, subscription)| SubscriptionStats {
+                store: view.events.store_name(subscription.store).unwrap_or_default().to_owned(),
+                subscription: name.to_owned(),
+                behind: behind(view, subscription),
+            });
         (first.collect(), count)
     })?;
     Ok(ticket.await?)
@@ -126,7 +133,8 @@ pub(crate) async fn subscriptions(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let ticket = app.database.read(|view| {
+    let resource = Resource::new(ResourceKind::Store, &store);
+    let ticket = app.database().read_for(resource, Operation::Describe, |view| {
         let number = view.events.store(&store);
         let own = view.events.subscriptions().filter(|(_, found)| Some(found.store) == number);
         own.map(|(name, found)| SubscriptionReply::of(view, name, found)).collect::<Vec<_>>()
@@ -145,7 +153,8 @@ pub(crate) async fn subscription(
 }
 
 async fn found(app: &App, store: &str, name: &str) -> Result<SubscriptionReply, Problem> {
-    let ticket = app.database.read(|view| {
+    let resource = Resource::new(ResourceKind::Store, store);
+    let ticket = app.database().read_for(resource, Operation::Describe, |view| {
         let number = view.events.store(store);
         let found = view.events.subscription(name).filter(|found| Some(found.store) == number);
         found.map(|found| SubscriptionReply::of(view, name, found))
@@ -183,7 +192,7 @@ pub(crate) async fn remove(
     found(&app, &store, &name).await?;
     let ticket = {
         let drop = Command::DropSubscription { name: &name };
-        app.database.submit(&quire::Commit::new().part(Part::Events(drop)))?
+        app.database().submit(&quire::Commit::new().part(Part::Events(drop)))?
     };
     committed(ticket.await?).map_err(Problem::of_one)?;
     Ok(JsonResponse::of_done(&app.memory, &serde_json::json!({})))
@@ -210,9 +219,11 @@ pub(crate) async fn fetch(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
+    // A delivery shows its event: without the permission, no job is leased.
+    app.database().check_permission(Resource::new(ResourceKind::Store, &store), Operation::Read)?;
     found(&app, &store, &name).await?;
     let (jobs, _) = queues::fetch_one(&app, &name, &RequestKey::default(), body).await?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
         let mut events = Vec::with_capacity(jobs.len());
         let mut bytes = 0;
         for (number, job) in jobs.iter().enumerate() {
@@ -221,7 +232,7 @@ pub(crate) async fn fetch(
                 Err(error) => {
                     // A client that gets an error for an unreadable event gets no lease: its job,
                     // and later ones, would wait for the lease to expire.
-                    give_back(&app.database, &jobs[number..])?;
+                    give_back(&app.database(), &jobs[number..])?;
                     if number == 0 {
                         return Err(error.into());
                     }
@@ -230,7 +241,7 @@ pub(crate) async fn fetch(
             };
             bytes += event.as_ref().map_or(0, |event| event.data.len() + event.metadata.len());
             if bytes > EVENTS_BYTES_MAX && number > 0 {
-                give_back(&app.database, &jobs[number..])?;
+                give_back(&app.database(), &jobs[number..])?;
                 break;
             }
             let event = event.map(|event| to_raw_value(&shown_event(&event)).expect("an event has strings for keys"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use quire::graph::{Block, BlockId, Direction, GraphChangeKind, ListCursor, ListPlan, Wants};
-use quire::{Database, ErrorKind, History, Place, Position};
+use quire::{Database, ErrorKind, History, Operation, Place, Position, Resource, ResourceKind};
 use quire_access::BoundedRequest;
 use quire_api::{ListPage, NoFacts};
 use schemars::JsonSchema;
@@ -100,7 +100,7 @@ pub(crate) async fn block(
     let id = block_id(is_by_id, &block)?;
     let at = position(&mut params)?;
     params.end()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
         let mut claim = app.memory.claim();
         let snapshot = snapshot(database, &graph, at)?;
         let found = snapshot.block(id, |block| block_within(&mut claim, block))?;
@@ -142,7 +142,7 @@ pub(crate) async fn versions(
     let before = params.cursor("before")?.map(Position::new);
     let limit = params.limit()?;
     params.end()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
         let snapshot = snapshot(database, &graph, None)?;
         let before = before.unwrap_or_else(|| snapshot.at().next());
         let mut claim = app.memory.claim();
@@ -189,7 +189,7 @@ pub(crate) async fn list(
         }
         (at, from) = (Some(position), cursor);
     }
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
         let snapshot = snapshot(database, &graph, at)?;
         let position = snapshot.at().get();
         let shown = |next: ListCursor| {
@@ -245,10 +245,11 @@ pub(crate) async fn missing(
     let from = params.one("cursor")?.unwrap_or(0);
     let limit = params.limit()?;
     params.end()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
         let (found, next) = missing_from(database, &graph, from, limit)?;
         let next = next.map(|slot| slot.to_string());
-        let blocks = database.read(|view| {
+        let resource = Resource::new(ResourceKind::Graph, &graph);
+        let blocks = database.read_for(resource, Operation::Read, |view| {
             let graph = view.graphs.graph(&graph)?;
             let block = |id: &BlockId| MissingBlock {
                 id: id.to_string(),
@@ -275,7 +276,8 @@ fn missing_from(
     while let Some(from) = slot {
         // One more block shows whether there is a next page, and where it begins.
         let count_max = limit + 1 - missing.len();
-        let found = database.read(|view| -> quire::Result<_> {
+        let resource = Resource::new(ResourceKind::Graph, graph);
+        let found = database.read_for(resource, Operation::Read, |view| -> quire::Result<_> {
             let Some(graph) = view.graphs.graph(graph) else { return Ok(None) };
             let (found, next) = graph.missing_blocks(from, count_max, SLOTS_AT_ONCE);
             let scanned = next.map_or(graph.block_count() as u64, |next| (next - from).into());

@@ -11,8 +11,8 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use quire::graph::{GraphChange, GraphChangeKind, Wants};
 use quire::{Database, ErrorKind, GraphChanges, Place, Position};
-use quire_access::BoundedRequest;
 use quire_access::budget::ByteClaim;
+use quire_access::{BoundedRequest, Session};
 use quire_api::ListPage;
 use serde_json::json;
 
@@ -53,12 +53,12 @@ pub(crate) async fn changes(
     params.end()?;
     let deadline = tokio::time::Instant::now() + Duration::from_millis(wait_ms);
     loop {
-        let seen = app.database.published();
+        let seen = app.database().published();
         // Each look has the steps of a request: a client may wait for many commits.
-        let request = BoundedRequest::begin(&app.database);
+        let request = BoundedRequest::begin(&app.database());
         let (app_aside, graph) = (Arc::clone(&app), graph.clone());
         let (page, claim) = bounded(request, move |database| page(&app_aside, database, &graph, from, limit)).await?;
-        let arrival = app.database.publication_after(seen);
+        let arrival = app.database().publication_after(seen);
         if !page.data.is_empty() || wait_ms == 0 {
             return JsonResponse::within(claim, &page);
         }
@@ -82,14 +82,14 @@ pub(crate) async fn subscribe(
     let last = headers.get("last-event-id").map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
     let from = last.or(asked).as_deref().map(place).transpose()?;
     // Without a bound in all: it waits for changes. Its work ends when the client leaves.
-    let watched = BoundedRequest::unbounded(&app.database);
+    let watched = BoundedRequest::unbounded(&app.database());
     let changes = changes_from(watched.database(), &graph, from);
     // An unknown graph is reported at once.
     let mut claim = app.memory.caller().claim();
     claim.grow(BATCH_BYTES)?;
     let (changes, first) = look(changes).await?;
     let (outlet, answer) = sse::channel(app.memory.caller());
-    tokio::spawn(Presentation::current().within(async move {
+    tokio::spawn(Session::carried(Presentation::current().within(async move {
         let _watched = watched;
         tokio::select! {
             // A client that has disconnected needs no error. A client whose read fails gets the
@@ -98,7 +98,7 @@ pub(crate) async fn subscribe(
             () = outlet.closed() => {}
             () = app.closing() => {}
         }
-    }));
+    })));
     Ok(answer)
 }
 

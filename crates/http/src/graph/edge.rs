@@ -28,7 +28,7 @@ pub(crate) async fn edge(
     let at = position(&mut params)?;
     params.end()?;
     let (from, to) = (block_id(is_by_id, &source)?, block_id(is_by_id, &target)?);
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
         let mut claim = app.memory.claim();
         let found = snapshot(database, &graph, at)?.edge(from, &edge_type, to, |edge| {
             claim.grow(edge.properties.len())?;

@@ -94,7 +94,7 @@ async fn read(
     look: impl FnOnce(&GraphSnapshot, Vec<BlockId>, &mut Claim) -> Result<BlocksAnswer, Problem> + Send + 'static,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    body.bounded(BoundedRequest::begin(&app.database), move |database, body| {
+    body.bounded(BoundedRequest::begin(&app.database()), move |database, body| {
         let BlocksRequest { blocks: BoundedList(blocks), at } = body.parse()?;
         let ids: Vec<BlockId> = blocks.iter().map(|block| block.block().id()).collect();
         let snapshot = snapshot(database, &graph, at.map(Position::new))?;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use quire::graph::BlockId;
-use quire::{Database, GraphSnapshot, Position};
+use quire::{Database, GraphSnapshot, Operation, Position, Resource, ResourceKind};
 use quire_api::{Failure, ListPage};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -75,9 +75,14 @@ pub(crate) struct OneGraph {
 }
 
 /// The first `count_max` graphs by name.
-pub(crate) async fn first(app: &App, count_max: usize) -> Result<Vec<GraphReply>, Problem> {
-    let graphs = app.database.read(|view| {
-        let graphs = view.graphs.iter().take(count_max).map(|(name, graph)| reply(name, graph));
+pub(crate) async fn first(database: &Database, count_max: usize) -> Result<Vec<GraphReply>, Problem> {
+    let graphs = database.read_permitted(|view| {
+        let graphs = view
+            .graphs
+            .iter()
+            .filter(|(name, _)| view.shows(ResourceKind::Graph, name))
+            .take(count_max)
+            .map(|(name, graph)| reply(name, graph));
         graphs.collect::<Vec<_>>()
     })?;
     Ok(graphs.await?)
@@ -95,7 +100,7 @@ fn reply(name: &str, graph: &quire::graph::Graph) -> GraphReply {
 /// `GET /v1/graphs`: lists the graphs.
 pub(crate) async fn graphs(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    JsonResponse::of(&app.memory, &ListPage::whole(first(&app, usize::MAX).await?))
+    JsonResponse::of(&app.memory, &ListPage::whole(first(&app.database(), usize::MAX).await?))
 }
 
 /// `GET /v1/graphs/{graph}`: the size of a graph.
@@ -105,7 +110,8 @@ pub(crate) async fn graph(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let found = app.database.read(|view| {
+    let resource = Resource::new(ResourceKind::Graph, &graph);
+    let found = app.database().read_for(resource, Operation::Describe, |view| {
         let found = view.graphs.graph(&graph)?;
         let position = view.position.get();
         let (retention, history_from) = (found.retention(), found.history_from().get());

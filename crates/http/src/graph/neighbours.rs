@@ -43,7 +43,7 @@ pub(crate) async fn degree(
     let edge_types = params.all("type");
     let at = position(&mut params)?;
     params.end()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
         let edge_types: Vec<&str> = edge_types.iter().map(String::as_str).collect();
         let snapshot = snapshot(database, &graph, at)?;
         let degree = |direction| snapshot.degree(id, direction, &edge_types);
@@ -77,7 +77,7 @@ pub(crate) async fn neighbours(
         }
         at = Some(*position);
     }
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
         let edge_types: Vec<&str> = edge_types.iter().map(String::as_str).collect();
         let snapshot = snapshot(database, &graph, at)?;
         if is_count {

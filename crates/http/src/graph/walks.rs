@@ -191,7 +191,7 @@ pub(crate) async fn walk(
     if with_edges && order == TraversalOrder::DepthFirst {
         return Err(Problem::invalid("edges require the order breadth first"));
     }
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
         let id = block_id(asked.is_by_id, &start)?;
         let end = RequestEnd::after(database, asked.time);
         let snapshot = snapshot(database, &graph, asked.at)?;
@@ -239,7 +239,7 @@ pub(crate) async fn paths(
     let is_all = params.one("all")?.unwrap_or(false);
     let count_max = params.limit()?;
     params.end()?;
-    bounded(BoundedRequest::begin(&app.database), move |database| {
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
         let (start, target) = (block_id(asked.is_by_id, &from)?, block_id(asked.is_by_id, &to)?);
         let end = RequestEnd::after(database, asked.time);
         let snapshot = snapshot(database, &graph, asked.at)?;
@@ -408,7 +408,7 @@ async fn analyse<T: Serialize + 'static>(
     if asked.is_by_id {
         return Err(Problem::invalid("the body identifies a block by its name or by {\"id\": ...}: leave by out"));
     }
-    let request = BoundedRequest::begin(&app.database);
+    let request = BoundedRequest::begin(&app.database());
     let analysed = move |database: &Database, starts: WalkStarts| {
         let end = RequestEnd::after(database, asked.time);
         let snapshot = snapshot(database, &graph, asked.at)?;

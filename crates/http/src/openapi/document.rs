@@ -53,7 +53,15 @@ pub(super) fn document() -> Value {
         },
         "servers": [{"url": "http://127.0.0.1:7070"}],
         "paths": paths,
-        "components": {"schemas": schemas, "responses": problems(&problem)}
+        // The empty requirement is for a server whose access control is disabled.
+        "security": [{"apiKey": []}, {}],
+        "components": {
+            "schemas": schemas,
+            "responses": problems(&problem),
+            "securitySchemes": {
+                "apiKey": {"type": "http", "scheme": "bearer", "description": "An API key: docs/access.md."}
+            }
+        }
     })
 }
 

@@ -1,5 +1,6 @@
 //! What a client sees of the server, over a real socket.
 
+mod access;
 mod backup;
 mod browsers;
 mod commits;

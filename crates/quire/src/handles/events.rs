@@ -381,7 +381,7 @@ impl EventStore {
             let own = view.events.subscriptions().filter(|(_, found)| Some(found.store) == of_store);
             own.map(|(name, found)| (name.to_owned(), found.clone())).collect()
         };
-        self.database.read(look)?.wait()
+        self.database.read_for(self.resource(), Operation::Describe, look)?.wait()
     }
 
     /// Returns the projection saved under `name`, which can be updated and read.
@@ -400,7 +400,7 @@ impl EventStore {
             let saved = store.into_iter().flat_map(|store| view.events.projections(store));
             saved.map(|(name, saved)| (name.to_owned(), saved)).collect()
         };
-        self.database.read(look)?.wait()
+        self.database.read_for(self.resource(), Operation::Describe, look)?.wait()
     }
 
     /// Returns the event at a position. `None` when the position has no event, or no longer has
@@ -413,7 +413,7 @@ impl EventStore {
             let found = view.events.event_at(view.history, &self.name, position);
             found.map(|event| event.map(Event::from))
         };
-        Ok(self.database.read_published(look)??)
+        Ok(self.database.read_published_for(self.resource(), Operation::Read, look)??)
     }
 
     /// Commits a command to the store whose reply has no content.

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use quire::graph::{BlockId, BlockRef, Command, GraphLimit, PutBlock, PutEdge, Refusal, check_graph};
-use quire::{Commit, Database, Outcome, Part, Reason};
+use quire::{Commit, Database, Operation, Outcome, Part, ReadView, Reason, Resource, ResourceKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -187,7 +187,8 @@ fn check_each(graph: &str, items: &[&NumberedItem], caller: &ImportClient) -> Re
 
 /// Checks that the graph can add the new kinds and edge types.
 fn check_names(database: &Database, graph: &str, items: &[&NumberedItem]) -> Result<(), Problem> {
-    let known = database.read(|view| {
+    let resource = Resource::new(ResourceKind::Graph, graph);
+    let known = database.read_for(resource, Operation::Write, |view| {
         let owned = |names: &mut dyn Iterator<Item = &str>| names.map(str::to_owned).collect::<HashSet<String>>();
         let of_graph = |graph: &quire::graph::Graph| (owned(&mut graph.kinds()), owned(&mut graph.edge_types()));
         view.graphs.graph(graph).map(of_graph).unwrap_or_default()
@@ -238,7 +239,9 @@ fn check_ends(database: &Database, graph: &str, items: &[&NumberedItem], caller:
 }
 
 fn is_there(database: &Database, graph: &str, id: BlockId) -> Result<bool, Problem> {
-    let found = database.read(|view| view.graphs.graph(graph).is_some_and(|graph| graph.contains(id)))?;
+    let resource = Resource::new(ResourceKind::Graph, graph);
+    let look = |view: &ReadView<'_>| view.graphs.graph(graph).is_some_and(|graph| graph.contains(id));
+    let found = database.read_for(resource, Operation::Write, look)?;
     Ok(found.wait()?)
 }
 

@@ -27,6 +27,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use quire::{Operation, Resource, ResourceKind};
 use quire_access::BoundedRequest;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
@@ -154,6 +155,9 @@ pub(crate) async fn import(
     let allow_missing = params.one("allow_missing")?.unwrap_or(false);
     let tells = params.one("progress")?.unwrap_or(false);
     params.end()?;
+    let database = app.database();
+    // Before the file is read.
+    database.check_permission(Resource::new(ResourceKind::Graph, &graph), Operation::Write)?;
     let terms = ImportOptions { may_batch, allow_missing };
     // The items of a file can take several times its bytes, so one file at a time is read.
     let turn = Arc::clone(&app.importing).lock_owned().await;
@@ -164,7 +168,7 @@ pub(crate) async fn import(
         let _turn = turn;
         let (file, mut claim) = body.into_parts();
         let items = format.read(&file, &caller, &mut claim)?;
-        commit::import(&app.database, &graph, &items, terms, &caller, progress)
+        commit::import(&database, &graph, &items, terms, &caller, progress)
     };
     if tells {
         return told(import, waiting).await;
@@ -221,7 +225,7 @@ pub(crate) async fn export(
     let at = position(&mut params)?;
     params.end()?;
     // As many steps as the graph has items. It ends when its client leaves.
-    let (kind, file) = bounded(BoundedRequest::unbounded(&app.database), move |database| {
+    let (kind, file) = bounded(BoundedRequest::unbounded(&app.database()), move |database| {
         let snapshot = snapshot(database, &graph, at)?;
         let each = |take: &mut dyn FnMut(Item) -> _| each::each(database, &graph, &snapshot, take);
         let file = format.write(&graph, app.memory.claim(), each)?;
