@@ -7,8 +7,9 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use quire_grpc::proto::QueuesRequest;
+use quire_grpc::proto::events_client::EventsClient;
 use quire_grpc::proto::jobs_client::JobsClient;
+use quire_grpc::proto::{QueuesRequest, SubscribeEventsRequest};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -336,14 +337,23 @@ fn each_request_has_a_line_at_debug_with_escaped_names() {
 
 #[test]
 fn refused_connections_are_counted() {
-    let mut logged = Logged::start(&["--kafka-connections-max", "1"]);
-    let _first = TcpStream::connect(&logged.server().kafka).expect("it listens");
+    let mut logged = Logged::start(&["--grpc-connections-max", "1"]);
+    let address = logged.server().grpc.clone();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("tokio");
+    // A connection with a running call keeps its place.
+    let following = runtime.block_on(async {
+        let mut events = EventsClient::connect(format!("http://{address}")).await.expect("it listens");
+        let follow = SubscribeEventsRequest { store: "s".to_owned(), ..SubscribeEventsRequest::default() };
+        events.subscribe(follow).await.expect("an answer")
+    });
     for _ in 0..3 {
-        let mut refused = TcpStream::connect(&logged.server().kafka).expect("it listens");
+        let mut refused = TcpStream::connect(&address).expect("it listens");
         // A refused connection is closed, or reset.
         let _ = std::io::copy(&mut refused, &mut std::io::sink());
     }
-    logged.wait_for("WARN connection: refused connections front_end=kafka reason=limit count=");
+    logged.wait_for("WARN connection: refused connections front_end=grpc reason=limit count=");
+    drop(following);
+    drop(runtime);
     logged.stopped_by("TERM");
 }
 

@@ -362,13 +362,13 @@ fn connections_leave_the_log_its_file_handles() {
     let mut command = std::process::Command::new("sh");
     command.args(["-c", script]).arg(quire().get_program()).arg(folder.path().join("data"));
     let server = Server::spawn(&mut command);
-    let mut client = TcpStream::connect(&server.http).expect("it listens");
-    assert_eq!(commit_on(&mut client, &server.http, 1), "200");
     let idle: Vec<_> = [&server.kafka, &server.grpc, &server.http]
         .into_iter()
         .flat_map(|address| (0..400).map(move |_| TcpStream::connect(address).expect("it listens")))
         .collect();
-    // Several segments of 4 MiB.
+    // It takes the place of an idle connection. Then several segments of 4 MiB follow.
+    let mut client = TcpStream::connect(&server.http).expect("it listens");
+    assert_eq!(commit_on(&mut client, &server.http, 1), "200");
     for _ in 0..16 {
         assert_eq!(commit_on(&mut client, &server.http, 1 << 20), "200");
     }
