@@ -14,6 +14,7 @@ const POM: &str = "tests/kafka/java/pom.xml";
 const PROGRAMS: [&str; 3] =
     ["tests/kafka/java/Clients.java", "tests/kafka/java/Streams.java", "tests/kafka/java/Tools.java"];
 const READER: &str = "tests/kafka/java/Read.java";
+const SASL: &str = "tests/kafka/java/Sasl.java";
 
 /// The directory of the client's jars; `None` when it is skipped.
 pub(super) fn jars(workspace: &Workspace) -> Option<PathBuf> {
@@ -31,6 +32,11 @@ pub(super) fn run(workspace: &Workspace, jars: &Path, bootstrap: &str) -> Result
         java.arg("-cp").arg(jars.join("*")).arg(program).arg(bootstrap);
         succeed(java.current_dir(&workspace.root))
     })
+}
+
+/// The command line, for a shell, that authenticates with the client.
+pub(super) fn sasl(jars: &Path) -> String {
+    format!("java -cp '{}' {SASL}", jars.join("*").display())
 }
 
 /// The command line, for a shell, that reads a partition with the client.

@@ -1,8 +1,9 @@
 //! The step `kafka`: a server against independent Kafka clients.
 //!
-//! `tests/kafka` has the clients' checks. This file runs three kinds of scripts: scripts that use
-//! the demo's server, scripts that start and kill servers of their own, and one that starts a
-//! server with compaction. Afterwards it checks that Ctrl-C stops the demo cleanly.
+//! `tests/kafka` has the clients' checks. This file runs four kinds of scripts: scripts that use
+//! the demo's server, scripts that start and kill servers of their own, one that starts a server
+//! with compaction, and one that starts a server with access control. Afterwards it checks that
+//! Ctrl-C stops the demo cleanly.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -22,6 +23,9 @@ const KILLED: [&str; 2] = ["tests/kafka/killed.py", "tests/kafka/disturbed.py"];
 const COMPACTED: &str = "tests/kafka/compacted.py";
 /// The server that compacts.
 const COMPACTING: &str = "compacting";
+const SASL: &str = "tests/kafka/sasl.py";
+/// The server with access control.
+const AUTHENTICATED: &str = "authenticated";
 
 /// Runs the step.
 ///
@@ -31,6 +35,7 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
     let python = python::interpreter(workspace)?;
     let units = Units::build(workspace)?;
     let (quire, compacting) = (units.program("bin", "quire")?, units.program("example", COMPACTING)?);
+    let authenticated = units.program("example", AUTHENTICATED)?;
     let others = Others { go: go::program(workspace)?, java: java::jars(workspace), js: js::package(workspace) };
     let data = workspace.target.join("xtask-demo");
     remove(&data)?;
@@ -51,6 +56,12 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
     let mut compacted = Command::new(&python);
     compacted.args(["-B", COMPACTED]).arg(&compacting).args(others.readers()).current_dir(&workspace.root);
     succeed(&mut compacted)?;
+    let mut sasl = Command::new(&python);
+    sasl.args(["-B", SASL]).arg(&authenticated).current_dir(&workspace.root);
+    if let Some(jars) = &others.java {
+        sasl.arg("--java").arg(java::sasl(jars));
+    }
+    succeed(&mut sasl)?;
     remove(&data)
 }
 
