@@ -1,7 +1,7 @@
 //! The client: it sends requests, and repeats the ones without an answer.
 
-use std::fmt::Write;
-use std::hash::{BuildHasher, RandomState};
+use std::fmt;
+use std::io::{ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,14 +10,10 @@ use quire_api::reply::CommitReply;
 use quire_api::request::CommitRequest;
 use serde::de::DeserializeOwned;
 use ureq::Agent;
+use ureq::http::{HeaderValue, Method, Request, Response};
 
-use crate::{ClientError, FailureKind, PageItems};
-
-/// The default limit of a call with its retries.
-const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The pause after the first attempt, without jitter.
-const PAUSE_FIRST: Duration = Duration::from_millis(50);
+use crate::call::CallMethod;
+use crate::{Call, ClientBuilder, ClientError, FailureKind, PageItems, RemoteWorker, SubscriptionFeed};
 
 /// The largest answer, in bytes. Pages of a server are smaller.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
@@ -37,78 +33,50 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Client {
-    shared: Arc<ClientParts>,
-}
-
-/// The settings of a client.
-#[derive(Debug, Clone)]
-pub struct ClientBuilder {
-    url: String,
-    api_key: Option<String>,
-    timeout: Duration,
-    pause: Duration,
+    pub(crate) parts: Arc<ClientParts>,
 }
 
 /// The parts that clones of a client share.
-struct ClientParts {
-    agent: Agent,
-    settings: ClientBuilder,
+pub(crate) struct ClientParts {
+    pub(crate) agent: Agent,
+    /// The start of each URL.
+    pub(crate) base: String,
+    pub(crate) authorization: Option<HeaderValue>,
+    pub(crate) settings: ClientBuilder,
     /// The random start of each idempotency key.
-    key_start: String,
-    keys: AtomicU64,
+    pub(crate) key_start: String,
+    pub(crate) keys: AtomicU64,
 }
 
-impl std::fmt::Debug for ClientParts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientParts").field("url", &self.settings.url).finish_non_exhaustive()
+impl fmt::Debug for ClientParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientParts").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
-impl ClientBuilder {
-    /// Sends this key with each request, as a bearer token.
-    #[must_use]
-    pub fn api_key(mut self, key: impl Into<String>) -> Self {
-        self.api_key = Some(key.into());
-        self
-    }
+/// The pauses between attempts: each one doubles, and half of it is random, so that clients do not
+/// return together.
+#[derive(Debug)]
+pub(crate) struct RetryPauses(Duration);
 
-    /// Sets the limit of a call with its retries, 30 seconds by default.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// Sets the pause before the first retry, 50 ms by default. Later pauses double, up to 5
-    /// seconds. A pause that the server asks for takes precedence.
-    #[must_use]
-    pub fn retry_pause(mut self, pause: Duration) -> Self {
-        self.pause = pause;
-        self
-    }
-
-    /// Makes the client. It does not connect yet.
-    ///
-    /// # Errors
-    /// When the URL does not begin with `http://`.
-    pub fn build(mut self) -> Result<Client, ClientError> {
-        if !self.url.starts_with("http://") {
-            let message = format!("the URL of a server must begin with http://, got {:?}", self.url);
-            return Err(ClientError::new(FailureKind::Invalid, message));
-        }
-        self.url.truncate(self.url.trim_end_matches('/').len());
-        let agent = Agent::config_builder().http_status_as_error(false).proxy(None).build().into();
-        let random = || RandomState::new().hash_one(std::process::id());
-        let key_start = format!("{:016x}{:016x}", random(), random());
-        let shared = ClientParts { agent, settings: self, key_start, keys: AtomicU64::new(0) };
-        Ok(Client { shared: Arc::new(shared) })
+impl RetryPauses {
+    pub(crate) fn next(&mut self) -> Duration {
+        let pause = self.0;
+        self.0 = (pause * 2).min(PAUSE_MAX);
+        pause.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 }
 
 impl Client {
-    /// The settings of a client of the server at this URL.
-    pub fn builder(url: impl Into<String>) -> ClientBuilder {
-        ClientBuilder { url: url.into(), api_key: None, timeout: TIMEOUT, pause: PAUSE_FIRST }
+    /// The settings of a client of the server at this address: `http://HOST:PORT`, or `unix:PATH`
+    /// for a Unix socket.
+    pub fn builder(address: impl Into<String>) -> ClientBuilder {
+        ClientBuilder::new(address.into())
+    }
+
+    /// The address of the server, as the builder got it.
+    pub fn address(&self) -> &str {
+        &self.parts.settings.address
     }
 
     /// Commits all parts or none. The call has an idempotency key, so a retry after a lost answer
@@ -127,8 +95,7 @@ impl Client {
     /// # Ok::<(), quire_client::ClientError>(())
     /// ```
     pub fn commit(&self, commit: &CommitRequest<'_>) -> Result<CommitReply<'static>, ClientError> {
-        let number = self.shared.keys.fetch_add(1, Ordering::Relaxed);
-        self.commit_with_key(commit, &format!("{}-{number}", self.shared.key_start))
+        self.commit_with_key(commit, &self.new_key())
     }
 
     /// Commits as [`Client::commit`], with an idempotency key of the caller. A later call with the
@@ -137,9 +104,7 @@ impl Client {
     /// # Errors
     /// As [`Client::commit`], and when another commit has the key.
     pub fn commit_with_key(&self, commit: &CommitRequest<'_>, key: &str) -> Result<CommitReply<'static>, ClientError> {
-        let unwritable = |error| ClientError::new(FailureKind::Invalid, format!("can't write the commit: {error}"));
-        let body = serde_json::to_string(commit).map_err(unwritable)?;
-        read(&self.call(&path(&["commit"], &[]), Some((&body, key)))?)
+        self.read(Call::post(&["commit"]).json(commit)?.idempotency_key(key))
     }
 
     /// Reads the object at `/v1`, followed by these segments, with these query parameters. Values
@@ -158,7 +123,7 @@ impl Client {
     /// # Ok::<(), quire_client::ClientError>(())
     /// ```
     pub fn get<T: DeserializeOwned>(&self, segments: &[&str], query: &[(&str, &str)]) -> Result<T, ClientError> {
-        read(&self.call(&path(segments, query), None)?)
+        self.read(Call::get(segments).queries(query))
     }
 
     /// Iterates over the items of a list, which it reads page by page.
@@ -177,105 +142,168 @@ impl Client {
         PageItems::new(self.clone(), segments, query)
     }
 
-    /// Sends a request until it has an answer that a retry would not change, or the time is up.
+    /// Subscribes to events, changes or jobs: past items, then new ones. The path is that of the
+    /// route without `subscribe`. The subscription resumes after a lost connection, also over
+    /// restarts of the server: no item is lost or repeated.
+    ///
+    /// ```no_run
+    /// use quire_client::Client;
+    /// use quire_client::reply::EventReply;
+    ///
+    /// let client = Client::builder("http://127.0.0.1:7070").build()?;
+    /// for event in client.subscribe::<EventReply<'static>>(&["events", "orders"], &[("type", "Placed")]).after(17) {
+    ///     println!("{}", event?.position);
+    /// }
+    /// # Ok::<(), quire_client::ClientError>(())
+    /// ```
+    pub fn subscribe<T: DeserializeOwned>(&self, segments: &[&str], query: &[(&str, &str)]) -> SubscriptionFeed<T> {
+        let segments: Vec<&str> = segments.iter().copied().chain(["subscribe"]).collect();
+        SubscriptionFeed::new(self.clone(), Call::get(&segments).query("as", "base64").queries(query))
+    }
+
+    /// A worker of a queue: it runs a handler on each job, and commits its outcome.
+    pub fn worker(&self, queue: impl Into<String>, name: impl Into<String>) -> RemoteWorker {
+        RemoteWorker::new(self.clone(), queue.into(), name.into())
+    }
+
+    /// Sends a request, and returns the body of the answer. A request that reads or has an
+    /// idempotency key is repeated until it has an answer that a retry would not change, or the
+    /// time is up.
+    ///
+    /// # Errors
+    /// When the server answers with a problem, or does not answer in time.
     #[expect(clippy::disallowed_methods, reason = "the deadline and the pauses of a client are real time")]
-    fn call(&self, path: &str, commit: Option<(&str, &str)>) -> Result<Vec<u8>, ClientError> {
-        let ClientBuilder { timeout, mut pause, .. } = self.shared.settings;
-        let begin = Instant::now();
+    pub fn send(&self, call: &Call) -> Result<Vec<u8>, ClientError> {
+        let settings = &self.parts.settings;
+        let timeout = settings.timeout + call.wait;
+        let (begin, mut pauses) = (Instant::now(), self.pauses());
         loop {
-            let error = match self.attempt(path, commit, timeout.saturating_sub(begin.elapsed())) {
+            let left = timeout.saturating_sub(begin.elapsed());
+            let answer = self.attempt(call, (!call.is_patient).then_some(left), None).and_then(|mut response| {
+                let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+                body.map_err(|error| self.unanswered(error))
+            });
+            let error = match answer {
                 Ok(body) => return Ok(body),
                 Err(error) => error,
             };
-            // Half of the pause is random, so that clients do not return together.
-            let wait = error.retry_after().unwrap_or_else(|| pause.mul_f64(0.5 + fastrand::f64() / 2.0));
-            if !error.is_passing() || begin.elapsed() + wait >= timeout {
+            let wait = error.retry_after().unwrap_or_else(|| pauses.next());
+            let may_repeat = settings.is_repeating && call.is_repeatable() && error.is_passing();
+            if !may_repeat || begin.elapsed() + wait >= timeout {
                 return Err(error);
             }
             std::thread::sleep(wait);
-            pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
-    fn attempt(&self, path: &str, commit: Option<(&str, &str)>, left: Duration) -> Result<Vec<u8>, ClientError> {
-        let ClientParts { agent, settings, .. } = &*self.shared;
-        let unanswered = |error: ureq::Error| {
-            let kind = match error {
-                ureq::Error::BadUri(_) | ureq::Error::Http(_) => FailureKind::Invalid,
-                ureq::Error::BodyExceedsLimit(_) => FailureKind::Foreign,
-                _ => FailureKind::Unanswered,
-            };
-            ClientError::new(kind, format!("can't ask the server at {}: {error}", settings.url))
+    /// Sends a request once, and returns the body of the answer. The whole answer has no limit of
+    /// time; each part of it has, as in [`Client::stream`].
+    ///
+    /// # Errors
+    /// As [`Client::stream`], and when the answer is cut.
+    pub fn send_once(&self, call: &Call) -> Result<Vec<u8>, ClientError> {
+        let mut body = Vec::new();
+        let read = self.stream(call)?.take(ANSWER_BYTES_MAX).read_to_end(&mut body);
+        read.map(|_| body).map_err(|error| self.unanswered(error.into()))
+    }
+
+    /// Sends a request once, and returns the body of the answer as it arrives. Reading fails when
+    /// nothing arrives for a [time](ClientBuilder::silence), unless the call is
+    /// [patient](Call::patiently).
+    ///
+    /// # Errors
+    /// When the server answers with a problem, or does not begin its answer in time.
+    pub fn stream(&self, call: &Call) -> Result<impl Read + Send + use<>, ClientError> {
+        let silence = (!call.is_patient).then_some(self.parts.settings.silence);
+        let response = self.attempt(call, None, silence)?;
+        Ok(response.into_body().into_with_config().limit(u64::MAX).reader())
+    }
+
+    /// Sends a request as [`Client::send`], and reads the answer, a type of
+    /// [`reply`](crate::reply).
+    ///
+    /// # Errors
+    /// As [`Client::send`], and when the answer is of another type.
+    pub fn read<T: DeserializeOwned>(&self, call: Call) -> Result<T, ClientError> {
+        let body = self.send(&call.query("as", "base64"))?;
+        serde_json::from_slice(&body).map_err(|error| ClientError::foreign(self.address(), error))
+    }
+
+    /// An idempotency key that no other call has.
+    pub fn new_key(&self) -> String {
+        let number = self.parts.keys.fetch_add(1, Ordering::Relaxed);
+        format!("{}-{number}", self.parts.key_start)
+    }
+
+    pub(crate) fn pauses(&self) -> RetryPauses {
+        RetryPauses(self.parts.settings.pause)
+    }
+
+    /// Sends a request, and reads the head of its answer. `whole` limits the call, and `silence`
+    /// each read.
+    fn attempt(
+        &self,
+        call: &Call,
+        whole: Option<Duration>,
+        silence: Option<Duration>,
+    ) -> Result<Response<ureq::Body>, ClientError> {
+        let ClientParts { agent, base, authorization, .. } = &*self.parts;
+        let method = match call.method {
+            CallMethod::Get => Method::GET,
+            CallMethod::Post => Method::POST,
+            CallMethod::Delete => Method::DELETE,
         };
-        let url = format!("{}{path}", settings.url);
-        let token = settings.api_key.as_ref().map(|key| format!("Bearer {key}"));
-        let sent = match commit {
-            Some((body, key)) => {
-                let mut request = agent.post(url).config().timeout_global(Some(left)).build();
-                if let Some(token) = token {
-                    request = request.header("authorization", token);
-                }
-                request.header("content-type", "application/json").header("idempotency-key", key).send(body)
-            }
-            None => {
-                let mut request = agent.get(url).config().timeout_global(Some(left)).build();
-                if let Some(token) = token {
-                    request = request.header("authorization", token);
-                }
-                request.call()
-            }
-        };
-        let mut response = sent.map_err(unanswered)?;
-        let status = response.status().as_u16();
-        let retry_after = response.headers().get("retry-after").and_then(|seconds| seconds.to_str().ok()?.parse().ok());
-        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec().map_err(unanswered)?;
-        match status {
-            200 => Ok(body),
-            _ => Err(ClientError::of_response(status, &body, retry_after.map(Duration::from_secs))),
+        let mut request = Request::builder().method(method).uri(format!("{base}{}", call.path));
+        if let Some(authorization) = authorization {
+            request = request.header("authorization", authorization);
         }
-    }
-}
-
-fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ClientError> {
-    serde_json::from_slice(body)
-        .map_err(|error| ClientError::new(FailureKind::Foreign, format!("unexpected answer: {error}")))
-}
-
-/// The path of a request, with its query.
-fn path(segments: &[&str], query: &[(&str, &str)]) -> String {
-    let mut path = "/v1".to_owned();
-    for segment in segments {
-        path.push('/');
-        encode(&mut path, segment);
-    }
-    path.push_str("?as=base64");
-    for (name, value) in query {
-        path.push('&');
-        encode(&mut path, name);
-        path.push('=');
-        encode(&mut path, value);
-    }
-    path
-}
-
-/// Percent-encodes all except the unreserved characters (RFC 3986).
-fn encode(path: &mut String, text: &str) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            path.push(char::from(byte));
+        if let Some(id) = &call.last_event_id {
+            request = request.header("last-event-id", id);
+        }
+        if let Some(key) = &call.key {
+            request = request.header("idempotency-key", key);
+        }
+        let sent = if call.method == CallMethod::Post {
+            request = request.header("content-type", &call.content_type);
+            let request = request.body(&*call.body).map_err(|error| self.unanswered(error.into()))?;
+            let request = agent.configure_request(request).timeout_global(whole).timeout_per_read(silence).build();
+            agent.run(request)
         } else {
-            write!(path, "%{byte:02X}").expect("a string takes everything");
+            let request = request.body(()).map_err(|error| self.unanswered(error.into()))?;
+            let request = agent.configure_request(request).timeout_global(whole).timeout_per_read(silence).build();
+            agent.run(request)
+        };
+        let mut response = sent.map_err(|error| self.unanswered(error))?;
+        let status = response.status().as_u16();
+        if status == 200 {
+            return Ok(response);
         }
+        let retry_after = response.headers().get("retry-after").and_then(|seconds| seconds.to_str().ok()?.parse().ok());
+        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        let body = body.map_err(|error| self.unanswered(error))?;
+        Err(ClientError::of_response(self.address(), status, &body, retry_after.map(Duration::from_secs)))
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_encoded_in_paths_and_queries() {
-        let path = path(&["events", "air/flights"], &[("tag", "plane:N1&x")]);
-        assert_eq!(path, "/v1/events/air%2Fflights?as=base64&tag=plane%3AN1%26x");
+    /// The error of a call without a whole answer.
+    pub(crate) fn unanswered(&self, error: ureq::Error) -> ClientError {
+        let address = self.address();
+        let cut = |kind| matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
+        match error {
+            ureq::Error::BodyExceedsLimit(_) | ureq::Error::Protocol(_) => ClientError::foreign(address, error),
+            ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
+                ClientError::new(FailureKind::Invalid, format!("can't send the request: {error}"))
+            }
+            ureq::Error::Io(error) if cut(error.kind()) => {
+                let message = format!(
+                    "the server at {address} closed the connection in the middle of its answer; it may have done what \
+                     was asked"
+                );
+                ClientError::new(FailureKind::Unanswered, message)
+            }
+            ureq::Error::Io(error) => {
+                ClientError::new(FailureKind::Unanswered, format!("can't ask the server at {address}: {error}"))
+            }
+            error => ClientError::new(FailureKind::Unanswered, format!("can't ask the server at {address}: {error}")),
+        }
     }
 }

@@ -19,6 +19,8 @@ pub enum FailureKind {
     Foreign,
     /// The client cannot send the request, for example because the URL is invalid.
     Invalid,
+    /// The handler of a job returned an error, or panicked.
+    Handler,
 }
 
 /// Why a call failed.
@@ -39,7 +41,7 @@ pub enum FailureKind {
 #[derive(Debug, Clone)]
 pub struct ClientError {
     kind: FailureKind,
-    code: Option<Code>,
+    code: Option<String>,
     status: u16,
     message: String,
     facts: Map<String, Value>,
@@ -53,12 +55,18 @@ impl ClientError {
         ClientError { kind, code: None, status: 0, message, facts, request_id: None, retry_after: None }
     }
 
+    /// The error of an answer that no Quire server gives.
+    pub(crate) fn foreign(address: &str, what: impl fmt::Display) -> Self {
+        let message = format!("{address} does not respond like a Quire server: {what}");
+        ClientError::new(FailureKind::Foreign, message)
+    }
+
     /// The error of a response with this status.
-    pub(crate) fn of_response(status: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
+    pub(crate) fn of_response(address: &str, status: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
         match serde_json::from_slice::<ProblemReply<'static>>(body) {
             Ok(problem) => ClientError {
                 kind: FailureKind::Problem,
-                code: Code::from_name(&problem.code),
+                code: Some(problem.code.into_owned()),
                 status,
                 message: problem.detail.into_owned(),
                 facts: problem.facts.into_owned(),
@@ -68,9 +76,19 @@ impl ClientError {
             Err(_) => ClientError {
                 status,
                 retry_after,
-                ..ClientError::new(FailureKind::Foreign, format!("status {status} without a problem of Quire"))
+                ..ClientError::foreign(address, format_args!("status {status} without a problem"))
             },
         }
+    }
+
+    /// The error of a problem within a stream.
+    pub(crate) fn of_message(address: &str, body: &[u8]) -> Self {
+        let mut error = ClientError::of_response(address, 0, body, None);
+        if let Ok(problem) = serde_json::from_slice::<ProblemReply<'static>>(body) {
+            error.status = problem.status;
+        }
+        error.retry_after = error.facts.get("retry_after_ms").and_then(Value::as_u64).map(Duration::from_millis);
+        error
     }
 
     /// The kind.
@@ -80,7 +98,12 @@ impl ClientError {
 
     /// The code of the problem, if the client knows it.
     pub fn code(&self) -> Option<Code> {
-        self.code
+        self.code_name().and_then(Code::from_name)
+    }
+
+    /// The name of the code of the problem, also of one that the client does not know.
+    pub fn code_name(&self) -> Option<&str> {
+        self.code.as_deref()
     }
 
     /// The HTTP status; 0 without an answer.
@@ -101,6 +124,11 @@ impl ClientError {
     /// The pause that the server asks for.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         self.retry_after
+    }
+
+    /// Whether the server refused what was asked, and not the client.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.kind == FailureKind::Problem && matches!(self.status, 400 | 404 | 409 | 410 | 413 | 422)
     }
 
     /// Whether another attempt may succeed.

@@ -1,4 +1,5 @@
-//! A typed client of a Quire server, over HTTP. Its calls block.
+//! A typed client of a Quire server, over HTTP: calls, subscriptions that resume, and workers. Its
+//! calls block.
 //!
 //! ```no_run
 //! use quire_client::Client;
@@ -20,11 +21,29 @@
 //!                                   no answer, 429, 503 ─▶ deadline exceeded ─▶ ClientError
 //! ```
 
+mod settings;
+
+mod call;
 mod client;
 mod error;
 mod pages;
+#[cfg(feature = "tls")]
+mod tls;
+mod unix;
 
-pub use client::{Client, ClientBuilder};
+mod feed;
+mod sse;
+
+mod leases;
+mod worker;
+
+pub use call::Call;
+pub use client::Client;
 pub use error::{ClientError, FailureKind};
+pub use feed::SubscriptionFeed;
 pub use pages::PageItems;
+pub use quire::jobs::{JobId, LeaseToken};
+pub use quire::{HandlerError, Stopper, WorkSummary};
 pub use quire_api::{Code, reply, request};
+pub use settings::ClientBuilder;
+pub use worker::{RemoteOutcome, RemoteWorker};

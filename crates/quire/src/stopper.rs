@@ -28,7 +28,8 @@ impl Stopper {
         self.0.waiting.notify_waiters();
     }
 
-    pub(crate) fn is_requested(&self) -> bool {
+    /// Whether the stop was requested. A long handler can ask, and return early.
+    pub fn is_requested(&self) -> bool {
         self.0.is_made.load(Ordering::Acquire)
     }
 

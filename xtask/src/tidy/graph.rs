@@ -49,8 +49,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("quire-api", &["quire"]),
     ("quire-access", &["quire"]),
     ("quire-kafka", &["quire", "quire-api", "quire-access"]),
-    // A client shares the shapes of requests and replies with the server.
-    ("quire-client", &["quire-api"]),
+    // A client shares the shapes of requests and replies with the server, and the ids and the
+    // worker's types with the embedded API.
+    ("quire-client", &["quire", "quire-api"]),
     ("quire-http", &["quire", "quire-api", "quire-access"]),
     ("quire-grpc", &["quire", "quire-api", "quire-access"]),
     (
@@ -65,6 +66,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "quire-jobs",
             "quire-graph",
             "quire-access",
+            "quire-client",
             "quire-kafka",
             "quire-http",
             "quire-grpc",
@@ -72,10 +74,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "quire-bench",
-        &["quire", "quire-mapped", "quire-log", "quire-model", "quire-kafka", "quire-http", "quire-grpc", "quire-cli"],
+        &[
+            "quire",
+            "quire-mapped",
+            "quire-log",
+            "quire-model",
+            "quire-client",
+            "quire-kafka",
+            "quire-http",
+            "quire-grpc",
+            "quire-cli",
+        ],
     ),
     ("quire-sim", &["quire", "quire-mapped"]),
-    ("quire-chaos", &["quire"]),
+    ("quire-chaos", &["quire", "quire-client"]),
     ("xtask", &[]),
 ];
 
@@ -95,7 +107,7 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("opentelemetry-otlp", &["quire-cli"], "traces and metrics are sent in one place"),
     ("opentelemetry-proto", &["quire-cli"], "traces and metrics are sent in one place"),
     ("tracing-opentelemetry", &["quire-access", "quire-cli"], "traces leave where they come in, in builds with `otlp`"),
-    ("rustls", &["quire-access"], "connections get TLS where they are accepted"),
+    ("rustls", &["quire-access", "quire-client"], "connections get TLS where they are accepted, and where they begin"),
     ("tokio-rustls", &["quire-access"], "connections get TLS where they are accepted"),
     ("x509-parser", &["quire-access"], "certificates are read where they come in"),
     ("prost", &["quire-grpc"], "the database knows no wire format"),

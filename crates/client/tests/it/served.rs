@@ -1,32 +1,23 @@
-//! The client against a server, and against a server that fails.
+//! Calls to a server, and to a server that fails.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::mpsc;
 use std::time::Duration;
 
-use quire::Database;
 use quire_client::reply::{EventReply, JobWithHistory, PartReply};
 use quire_client::request::{
     AppendPart, CommitRequest, ConditionRequest, Enqueue, ItemRequest, NewEventRequest, Produce, PutBlockPart,
     QueryRequest,
 };
-use quire_client::{Client, Code, FailureKind};
+use quire_client::{Call, Client, Code, FailureKind};
 
-/// Runs `check` with a client of a server.
-fn served(check: impl FnOnce(&Client)) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database = Database::builder(directory.path()).create(true).open().expect("a database");
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let server = runtime.block_on(quire_http::Server::bind(database, any_port.into())).expect("it listens");
-    let address = server.address().tcp().expect("it is bound to TCP");
-    runtime.spawn(server.run(std::future::pending()));
-    check(&Client::builder(format!("http://{address}/")).build().expect("a client"));
-}
+use crate::support::served;
 
 #[test]
 fn a_request_that_can_not_be_sent_is_invalid_and_is_not_repeated() {
-    // Nobody listens there: a repeated request would end as one without an answer.
+    // No server listens there: a repeated request would end as one without an answer.
     let client = Client::builder("http://127.0.0.1:1").timeout(Duration::from_secs(2)).build().expect("a client");
     let commit = CommitRequest::of(Produce::new("orders", "17"));
     let error = client.commit_with_key(&commit, "a\nb").expect_err("no header");
@@ -88,31 +79,26 @@ fn a_refusal_has_its_code_and_facts_and_a_key_gets_the_first_answer() {
     });
 }
 
-/// Reads a request and returns its idempotency key.
-fn key_of(stream: &mut impl Read) -> String {
+/// Reads a request, and returns its headers.
+fn headers_of(stream: &mut impl Read) -> BTreeMap<String, String> {
     let mut reader = BufReader::new(stream);
-    let (mut key, mut length) = (String::new(), 0);
+    let mut headers = BTreeMap::new();
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).expect("a line");
-        let Some((name, value)) = line.trim_end().split_once(": ") else {
-            if line == "\r\n" {
-                break;
-            }
-            continue;
-        };
-        match &*name.to_ascii_lowercase() {
-            "idempotency-key" => key = value.to_owned(),
-            "content-length" => length = value.parse().expect("a length"),
-            _ => {}
+        match line.trim_end().split_once(": ") {
+            Some((name, value)) => drop(headers.insert(name.to_ascii_lowercase(), value.to_owned())),
+            None if line == "\r\n" => break,
+            None => {}
         }
     }
+    let length = headers.get("content-length").map_or(0, |length| length.parse().expect("a length"));
     reader.read_exact(&mut vec![0; length]).expect("the body");
-    key
+    headers
 }
 
 #[test]
-fn a_lost_answer_and_an_overload_are_retried_with_the_same_key() {
+fn a_lost_answer_and_an_overload_are_retried_with_the_same_keys() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("it listens");
     let address = listener.local_addr().expect("an address");
     let server = std::thread::spawn(move || {
@@ -124,17 +110,49 @@ fn a_lost_answer_and_an_overload_are_retried_with_the_same_key() {
         ];
         answers.map(|answer| {
             let (mut stream, _) = listener.accept().expect("a connection");
-            let key = key_of(&mut stream);
+            let headers = headers_of(&mut stream);
             stream.write_all(answer.as_bytes()).expect("the client reads");
-            key
+            headers
         })
     });
     let client = Client::builder(format!("http://{address}")).retry_pause(Duration::from_millis(1));
-    let client = client.timeout(Duration::from_secs(60)).build().expect("a client");
+    let client = client.api_key("quire_secret").timeout(Duration::from_secs(60)).build().expect("a client");
     let done = client.commit(&CommitRequest::of(Produce::new("t", "v"))).expect("the fourth attempt succeeds");
     assert_eq!(done.position, 7);
-    let keys = server.join().expect("the server ends");
+    let requests = server.join().expect("the server ends");
+    let keys = requests.each_ref().map(|headers| &*headers["idempotency-key"]);
     assert!(!keys[0].is_empty() && keys.iter().all(|key| *key == keys[0]), "{keys:?}");
+    assert!(requests.iter().all(|headers| headers["authorization"] == "Bearer quire_secret"), "{requests:?}");
+}
+
+#[test]
+fn a_patient_stream_waits_for_its_turn_beyond_the_silence_that_other_requests_allow() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("it listens");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    let client = Client::builder(address).silence(Duration::from_millis(1)).build().expect("a client");
+    let (arrived, backup_arrived) = mpsc::channel();
+    let (may_answer, answers) = mpsc::channel();
+    let server = std::thread::spawn(move || {
+        let (mut backup, _) = listener.accept().expect("a connection");
+        headers_of(&mut backup);
+        arrived.send(()).expect("the test waits");
+        answers.recv().expect("the test goes on");
+        backup.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\narchive").expect("the client reads");
+    });
+    let call = Call::get(&["backup"]);
+    std::thread::scope(|scope| {
+        let backup = scope.spawn(|| {
+            let archive = client.stream(&call.clone().patiently()).expect("an answer");
+            std::io::read_to_string(archive).expect("bytes")
+        });
+        backup_arrived.recv().expect("the server runs");
+        // No server answers this request: it ends after the silence, which has passed for the
+        // backup, too.
+        assert_eq!(client.send_once(&call).expect_err("silence").kind(), FailureKind::Unanswered);
+        may_answer.send(()).expect("the server waits");
+        assert_eq!(backup.join().expect("no panic"), "archive");
+    });
+    server.join().expect("the server ends");
 }
 
 #[test]

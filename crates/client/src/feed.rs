@@ -1,0 +1,184 @@
+//! A subscription that resumes: past items, then new ones, over connections that break.
+//!
+//! ```text
+//! connect, after the last cursor ─▶ message ─▶ item, and its cursor is the last one
+//!       ▲                              │
+//!       └── pause ◀── connection broken, server restarted
+//! ```
+//!
+//! Invariant: the cursor moves with the item that the caller gets, and the server resumes exactly
+//! after it. So no item is lost or repeated.
+
+use std::fmt;
+use std::io::{BufRead, BufReader};
+use std::marker::PhantomData;
+use std::time::Instant;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::client::RetryPauses;
+use crate::sse::{StreamMessage, next_message};
+use crate::{Call, Client, ClientError, FailureKind};
+
+/// Iterates over the items of a subscription; see [`Client::subscribe`]. It ends after an error
+/// that a retry does not change, and after the `timeout` of the client without a connection.
+pub struct SubscriptionFeed<T> {
+    client: Client,
+    call: Call,
+    stream: Option<Box<dyn BufRead + Send>>,
+    outage: Option<Outage>,
+    ends_when_caught_up: bool,
+    is_over: bool,
+    item: PhantomData<fn() -> T>,
+}
+
+/// The time without a connection.
+#[derive(Debug)]
+struct Outage {
+    begin: Instant,
+    pauses: RetryPauses,
+}
+
+impl<T: DeserializeOwned> SubscriptionFeed<T> {
+    pub(crate) fn new(client: Client, call: Call) -> Self {
+        let (stream, outage) = (None, None);
+        SubscriptionFeed { client, call, stream, outage, ends_when_caught_up: false, is_over: false, item: PhantomData }
+    }
+
+    /// Begins after this cursor: the position of an event, or the text that [`cursor`] returned.
+    ///
+    /// [`cursor`]: SubscriptionFeed::cursor
+    #[must_use]
+    pub fn after(mut self, cursor: impl ToString) -> Self {
+        self.call.last_event_id = Some(cursor.to_string());
+        self
+    }
+
+    /// Ends after the past items, instead of waiting for new ones.
+    #[must_use]
+    pub fn until_caught_up(mut self) -> Self {
+        self.ends_when_caught_up = true;
+        self
+    }
+
+    /// The cursor after the last item, where another subscription can resume.
+    pub fn cursor(&self) -> Option<&str> {
+        self.call.last_event_id.as_deref()
+    }
+
+    /// Waits for the next message. `None` when the connection is lost, and another is to be tried.
+    fn next_message(&mut self) -> Result<Option<StreamMessage>, ClientError> {
+        let stream = match &mut self.stream {
+            Some(stream) => stream,
+            None => {
+                let stream = self.client.stream(&self.call)?;
+                self.stream.insert(Box::new(BufReader::new(stream)))
+            }
+        };
+        match next_message(stream) {
+            Ok(Some(message)) => {
+                self.outage = None;
+                return Ok(Some(message));
+            }
+            // The server has stopped, or the connection is broken.
+            Ok(None) | Err(_) => self.stream = None,
+        }
+        Ok(None)
+    }
+
+    /// Pauses before the next attempt to connect.
+    ///
+    /// # Errors
+    /// With `error`, or another, when there has been no connection for too long.
+    #[expect(clippy::disallowed_methods, reason = "the deadline and the pauses of a client are real time")]
+    fn pause(&mut self, error: Option<ClientError>) -> Result<(), ClientError> {
+        let pauses = || self.client.pauses();
+        let outage = self.outage.get_or_insert_with(|| Outage { begin: Instant::now(), pauses: pauses() });
+        let asked = error.as_ref().and_then(ClientError::retry_after);
+        let wait = asked.unwrap_or_else(|| outage.pauses.next());
+        let settings = &self.client.parts.settings;
+        if !settings.is_repeating || outage.begin.elapsed() + wait >= settings.timeout {
+            let ended = || {
+                let message = format!("the server at {} has ended the response", self.client.address());
+                ClientError::new(FailureKind::Unanswered, message)
+            };
+            return Err(error.unwrap_or_else(ended));
+        }
+        std::thread::sleep(wait);
+        Ok(())
+    }
+
+    /// Waits for the next item. `None` at the end of the past items, if the feed ends there.
+    fn wait(&mut self) -> Result<Option<T>, ClientError> {
+        loop {
+            let StreamMessage { id, name, data } = match self.next_message() {
+                Ok(Some(message)) => message,
+                Ok(None) => {
+                    self.pause(None)?;
+                    continue;
+                }
+                Err(error) if error.is_passing() => {
+                    self.pause(Some(error))?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let foreign = |error: serde_json::Error| {
+                ClientError::foreign(self.client.address(), format_args!("message {name:?}: {error}"))
+            };
+            match &*name {
+                "caught_up" => {
+                    let fields: Value = serde_json::from_str(&data).map_err(foreign)?;
+                    // Without it, a subscription to new items would skip those during a loss.
+                    self.call.last_event_id = match &fields["after"] {
+                        Value::String(after) => Some(after.clone()),
+                        Value::Number(after) => Some(after.to_string()),
+                        _ => self.call.last_event_id.take(),
+                    };
+                    if self.ends_when_caught_up {
+                        return Ok(None);
+                    }
+                }
+                "error" => {
+                    let error = ClientError::of_message(self.client.address(), data.as_bytes());
+                    if !error.is_passing() {
+                        return Err(error);
+                    }
+                    self.stream = None;
+                    self.pause(Some(error))?;
+                }
+                _ => {
+                    let item = serde_json::from_str(&data).map_err(foreign)?;
+                    self.call.last_event_id = id.or_else(|| self.call.last_event_id.take());
+                    return Ok(Some(item));
+                }
+            }
+        }
+    }
+}
+
+impl<T: DeserializeOwned> Iterator for SubscriptionFeed<T> {
+    type Item = Result<T, ClientError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let item = self.wait().transpose();
+        if !matches!(item, Some(Ok(_))) {
+            self.is_over = true;
+            self.stream = None;
+        }
+        item
+    }
+}
+
+impl<T> fmt::Debug for SubscriptionFeed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SubscriptionFeed")
+            .field("client", &self.client)
+            .field("call", &self.call)
+            .finish_non_exhaustive()
+    }
+}
