@@ -96,7 +96,7 @@ def typescript(quire, target):
 
 
 def go(quire, target):
-    """Compares the generated code with proto/, and runs the example."""
+    """Compares the generated code with proto/, runs the example, and kills servers under clients that repeat calls."""
     needs("go", "version")
     local = {"GOTOOLCHAIN": "local"}
     fetched(["go", "mod", "download"], GO, **local)
@@ -108,6 +108,9 @@ def go(quire, target):
         printed = run([program, addresses["grpc"]])
     assert re.fullmatch(r"the second attempt: .*Aborted.*condition.*\nmails: 1\n", printed), printed
     print("Go: the example of orders did each step once")
+    killed = str(target / "clients-go-killed")
+    run(["go", "build", "-o", killed, "./internal/killed"], GO, **local)
+    print(run([killed, str(quire)]), end="")
 
 
 def killed(quire, _target):

@@ -2,7 +2,7 @@
 //! to the terminal.
 //!
 //! It is a library for two users. Fuzz targets call the parsers in [`outside`]. The benchmarks, the
-//! crate `quire-bench`, use its flags, errors, clock and HTTP client. [`main`] is the command.
+//! crate `quire-bench`, use its flags, errors and clock. [`main`] is the command.
 
 mod calendar;
 mod config;
@@ -38,8 +38,6 @@ mod verbs;
 mod watch;
 pub mod with_parent;
 
-pub use verbs::{HttpClient, Path};
-
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -65,6 +63,7 @@ Run:
   demo     See it work: an order, a race, two crashes, a week of real flights
 
 Use a database in a directory (--data DIR) or behind a server (--http URL):
+  commit   Commit parts of any models, all or none
   events   Event stores: list, append, read, tail, project, import, export
   topics   Topics: list, describe, create, alter, delete
   groups   Consumer groups: list, describe, reset, delete
@@ -135,6 +134,8 @@ enum Command {
     /// Copy every whole record of a damaged database to a new one; the exit status is 3 when
     /// records are lost
     Salvage(tools::Salvage),
+    /// Commit parts of any models, all or none
+    Commit(verbs::CommitFile),
     /// Append, read and follow events
     #[command(subcommand)]
     Events(verbs::Events),
@@ -194,6 +195,7 @@ fn run(arguments: ParsedArguments, out: &mut dyn Write) -> Result {
         Command::Backup(backup) => backup.run(out),
         Command::Restore(restore) => restore.run(out),
         Command::Salvage(salvage) => salvage.run(out),
+        Command::Commit(commit) => commit.run(out),
         Command::Events(events) => events.run(out),
         Command::Topics(topics) => topics.run(out),
         Command::Groups(groups) => groups.run(out),

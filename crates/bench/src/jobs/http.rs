@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use quire::Database;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::oneshot;
 
 use crate::case::CaseRun;
@@ -15,20 +15,24 @@ use quire_cli::latencies::Latencies;
 use quire_cli::opening::open;
 use quire_cli::stopwatch::Stopwatch;
 use quire_cli::threads;
-use quire_cli::{HttpClient, Path};
+use quire_client::reply::FetchReply;
+use quire_client::{Call, Client, ClientError};
+
+/// How long a fetch waits for a job.
+const FETCH_WAIT: Duration = Duration::from_secs(30);
 
 /// Longest time until a worker waits for a job.
 const REST: Duration = Duration::from_millis(2);
 
-/// The delay from an enqueue in this process to a worker whose fetch waits. Each request has its
-/// own connection.
+/// The delay from an enqueue in this process to a worker whose fetch waits.
 pub(super) fn pick_up(run: &CaseRun<'_>) -> Result<CaseResult> {
     let failed = |error: std::io::Error| CommandError::at("serve HTTP", error);
     let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
     let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = runtime.block_on(quire_http::Server::bind(database.clone(), any_port.into())).map_err(failed)?;
-    let client = HttpClient::new(server.address().tcp().expect("it is bound to TCP"));
+    let asking = |error: ClientError| CommandError::new(error.to_string());
+    let client = Client::builder(format!("http://{}", server.address())).build().map_err(asking)?;
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = runtime.spawn(server.run(async {
         // A dropped sender stops the server too.
@@ -43,7 +47,7 @@ pub(super) fn pick_up(run: &CaseRun<'_>) -> Result<CaseResult> {
         let worker = client.clone();
         scope.spawn(move || {
             while asked.recv().is_ok() {
-                let fetched = worker.post(&Path::new(&["queues", "bench", "fetch"]), &json!({ "wait_ms": 30_000 }));
+                let fetched = fetch(&worker);
                 let at = watch.elapsed();
                 if got.send((fetched, at)).is_err() {
                     break;
@@ -59,9 +63,10 @@ pub(super) fn pick_up(run: &CaseRun<'_>) -> Result<CaseResult> {
             database.queue("bench").enqueue(quire::jobs::JobSpec::new(&payload))?;
             let (fetched, at) = jobs.recv().map_err(|_| CommandError::new("the worker has ended"))?;
             latencies.record(at.saturating_sub(from));
-            let job: Value = fetched?["jobs"][0].clone();
-            let id = job["job"].as_str().ok_or_else(|| CommandError::new("no job for an idle worker"))?;
-            client.post(&Path::new(&["jobs", id, "ack"]), &json!({ "token": job["token"] }))?;
+            let fetched = fetched.map_err(asking)?;
+            let job = fetched.jobs.first().ok_or_else(|| CommandError::new("no job for an idle worker"))?;
+            let ack = Call::post(&["jobs", &job.job, "ack"]).json(&json!({ "token": job.token }));
+            ack.and_then(|ack| client.send(&ack)).map_err(asking)?;
         }
         Ok(())
     })?;
@@ -70,4 +75,10 @@ pub(super) fn pick_up(run: &CaseRun<'_>) -> Result<CaseResult> {
     let _ = stop.send(());
     runtime.block_on(serving).map_err(|error| CommandError::at("serve HTTP", error))?.map_err(failed)?;
     Ok(CaseResult::of_clients([latencies], elapsed))
+}
+
+/// Waits for a job.
+fn fetch(worker: &Client) -> Result<FetchReply<'static>, ClientError> {
+    let call = Call::post(&["queues", "bench", "fetch"]).wait(FETCH_WAIT);
+    worker.read(call.json(&json!({ "wait_ms": FETCH_WAIT.as_millis() as u64 }))?)
 }

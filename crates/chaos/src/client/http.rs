@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use quire_client::{Call, Client, ClientError, Code, FailureKind};
 use serde_json::{Value, json};
-use ureq::Agent;
 
 use super::{
     AnswerError, ClientAnswer, ClientRequest, DONE, GRAPH, LEASE, MADE, MAKER, QUEUE, STORE, TOPIC, TestedDatabase,
@@ -14,37 +14,39 @@ use crate::ledger::PartPositions;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct HttpSession {
-    agent: Agent,
-    url: String,
+    client: Client,
 }
 
 impl HttpSession {
+    /// A lost answer counts as unknown, so the client repeats nothing.
     pub(super) fn new(address: &str) -> Self {
-        let config = Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false).build();
-        HttpSession { agent: config.into(), url: format!("http://{address}/v1/commit") }
+        let client = Client::builder(format!("http://{address}")).timeout(TIMEOUT).without_retries();
+        HttpSession { client: client.build().expect("the address of a server") }
     }
 
-    fn post(&self, body: &Value) -> Result<(u16, Value), AnswerError> {
-        let unknown = |error: ureq::Error| AnswerError::Unknown(error.to_string());
-        let mut response =
-            self.agent.post(&self.url).content_type("application/json").send(body.to_string()).map_err(unknown)?;
-        let text = response.body_mut().read_to_string().map_err(unknown)?;
-        let answer = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"));
-        Ok((response.status().as_u16(), answer))
+    fn commit(&self, parts: &Value) -> Result<Value, ClientError> {
+        let call = Call::post(&["commit"]).json(&json!({ "parts": parts }))?;
+        let answer = self.client.send(&call)?;
+        Ok(serde_json::from_slice(&answer).unwrap_or_else(|error| panic!("{error} in {answer:?}")))
     }
 }
 
 impl TestedDatabase for HttpSession {
     fn ask(&mut self, ask: ClientRequest<'_>) -> Result<ClientAnswer, AnswerError> {
-        let (status, answer) = self.post(&json!({ "parts": parts(ask) }))?;
-        match (status, answer["code"].as_str().unwrap_or_default()) {
-            (200, _) => Ok(told(ask, &answer)),
-            (409, "condition_failed") => Ok(ClientAnswer::ConditionFailed(answer["position"].as_u64())),
-            (409, "stale_lease") => Ok(ClientAnswer::Stale),
-            (507, "no_space") => Err(AnswerError::Full),
-            (503, "failed") => Err(AnswerError::Failed(answer.to_string())),
-            (500, "io") => Err(AnswerError::Refused(answer.to_string())),
-            _ => panic!("{ask:?} was answered {status}: {answer}"),
+        let error = match self.commit(&parts(ask)) {
+            Ok(answer) => return Ok(told(ask, &answer)),
+            Err(error) => error,
+        };
+        match (error.status(), error.code()) {
+            (409, Some(Code::ConditionFailed)) => {
+                Ok(ClientAnswer::ConditionFailed(error.facts().get("position").and_then(Value::as_u64)))
+            }
+            (409, Some(Code::StaleLease)) => Ok(ClientAnswer::Stale),
+            (507, Some(Code::NoSpace)) => Err(AnswerError::Full),
+            (503, Some(Code::Failed)) => Err(AnswerError::Failed(error.to_string())),
+            (500, Some(Code::Io)) => Err(AnswerError::Refused(error.to_string())),
+            _ if error.kind() == FailureKind::Unanswered => Err(AnswerError::Unknown(error.to_string())),
+            _ => panic!("{ask:?} was answered {error:?}"),
         }
     }
 }

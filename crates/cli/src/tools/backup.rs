@@ -65,7 +65,7 @@ impl Backup {
                 going("back up, bytes", |progress| tools::backup(&data, to, before, progress))?
             }
             ToolPlace::Server(address) => {
-                let client = HttpClient::new(address);
+                let client = HttpClient::new(&address)?;
                 let mut archive = client.stream(&Path::new(&["backup"]))?;
                 tools::receive_backup(&mut archive, to)?
             }

@@ -26,7 +26,7 @@ impl Stat {
         let directory = match self.location.place() {
             ToolPlace::Directory(directory) => directory,
             ToolPlace::Server(address) => {
-                let form = ServerStatForm::read(&HttpClient::new(address))?;
+                let form = ServerStatForm::read(&HttpClient::new(&address)?)?;
                 return Ok(if self.json { form.json(out) } else { form.text(out) }?);
             }
         };

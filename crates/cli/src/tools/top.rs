@@ -148,7 +148,7 @@ impl Top {
                 pace.watch(&title, look, report, out)
             }
             ToolPlace::Server(address) => {
-                let client = HttpClient::new(address);
+                let client = HttpClient::new(&address)?;
                 let title = client.address();
                 let report = |before: &_, after: &_, elapsed| server_report(&title, before, after, elapsed);
                 pace.watch(&title, move || ServerFigures::read(&client), report, out)

@@ -1,96 +1,50 @@
-//! A minimal HTTP client for a Quire server. It sends one request per connection, in HTTP/1.0: each
-//! response ends with its connection, and nothing is chunked.
+//! Requests of commands to a server, over `quire-client`.
+//!
+//! A command sends each request once, and reports a lost answer: the user decides what to do. User
+//! data in answers stays byte for byte, as [`exact`] reads it, and an unknown name gets a hint.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 
-use quire_access::ListenAddress;
-use serde_json::Value;
+use quire_client::{Call, Client, ClientError, FailureKind};
+use serde_json::{Value, json};
 
 use super::exact;
 use super::names::{self, ObjectName};
 use crate::failure::{CommandError, Result};
-
-/// Longer than any read takes. The client gives up on a server that is stuck for this time.
-const TIMEOUT: Duration = Duration::from_secs(60);
+use crate::server_address::ServerAddress;
 
 /// Sends requests to one server.
 #[derive(Debug, Clone)]
-pub struct HttpClient {
-    address: ListenAddress,
-    /// The limit of each read.
-    timeout: Duration,
-}
-
-/// A connection to a server.
-#[derive(Debug)]
-enum ServerStream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl ServerStream {
-    fn connect(address: &ListenAddress) -> std::io::Result<Self> {
-        Ok(match address {
-            ListenAddress::Tcp(address) => ServerStream::Tcp(TcpStream::connect(address)?),
-            ListenAddress::Unix(path) => ServerStream::Unix(UnixStream::connect(path)?),
-        })
-    }
-
-    fn set_read_timeout(&self, timeout: Option<Duration>) -> std::io::Result<()> {
-        match self {
-            ServerStream::Tcp(stream) => stream.set_read_timeout(timeout),
-            ServerStream::Unix(stream) => stream.set_read_timeout(timeout),
-        }
-    }
-}
-
-impl Read for ServerStream {
-    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            ServerStream::Tcp(stream) => stream.read(bytes),
-            ServerStream::Unix(stream) => stream.read(bytes),
-        }
-    }
-}
-
-impl Write for ServerStream {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match self {
-            ServerStream::Tcp(stream) => stream.write(bytes),
-            ServerStream::Unix(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        match self {
-            ServerStream::Tcp(stream) => stream.flush(),
-            ServerStream::Unix(stream) => stream.flush(),
-        }
-    }
+pub(crate) struct HttpClient {
+    client: Client,
 }
 
 impl HttpClient {
-    /// A client of the server at this address. It does not connect yet.
-    pub fn new(address: impl Into<ListenAddress>) -> Self {
-        HttpClient { address: address.into(), timeout: TIMEOUT }
+    /// A client of the server at this address. It does not connect yet. The variables `QUIRE_KEY`
+    /// and `QUIRE_CA` have its API key and its trusted roots.
+    ///
+    /// # Errors
+    /// When the key can't be sent, or the roots can't be read.
+    pub(crate) fn new(address: &ServerAddress) -> Result<Self> {
+        let client = Client::builder(address.as_str()).of_environment().without_retries().build();
+        client.map(|client| HttpClient { client }).map_err(|error| CommandError::new(error.to_string()))
     }
 
     /// The address, as `--http` takes it.
     pub(crate) fn address(&self) -> String {
-        match &self.address {
-            ListenAddress::Tcp(address) => format!("http://{address}"),
-            socket @ ListenAddress::Unix(_) => socket.to_string(),
-        }
+        self.client.address().to_owned()
+    }
+
+    /// An idempotency key that no other request has.
+    pub(super) fn new_key(&self) -> String {
+        self.client.new_key()
     }
 
     /// Sends a GET request.
     ///
     /// # Errors
     /// When the server can't be reached, or responds with an error. The message is the server's.
-    pub fn get(&self, path: &Path) -> Result<Value> {
+    pub(crate) fn get(&self, path: &Path) -> Result<Value> {
         self.get_bytes(path).and_then(|body| self.json(&body))
     }
 
@@ -99,7 +53,7 @@ impl HttpClient {
     /// # Errors
     /// When the server can't be reached.
     pub(super) fn try_get(&self, path: &Path) -> Result<Result<Value, Value>> {
-        self.try_ask("GET", path, b"")
+        self.attempt(&path.call(Call::get))
     }
 
     /// Sends a GET request whose response is not JSON.
@@ -107,17 +61,26 @@ impl HttpClient {
     /// # Errors
     /// As [`HttpClient::get`].
     pub(crate) fn get_bytes(&self, path: &Path) -> Result<Vec<u8>> {
-        self.ask("GET", path, b"")
+        self.bytes(&path.call(Call::get)).map_err(|error| self.failure(&error, || path.names()))
     }
 
     /// Sends a POST request with a JSON body.
     ///
     /// # Errors
     /// As [`HttpClient::get`].
-    pub fn post(&self, path: &Path, body: &Value) -> Result<Value> {
-        let answer = self.exchange("POST", path, exact::text(body).as_bytes())?;
-        let body = self.parsed(&answer, || path.named.iter().cloned().chain(ObjectName::in_parts(body)).collect())?;
-        self.json(&body)
+    pub(crate) fn post(&self, path: &Path, body: &Value) -> Result<Value> {
+        let names = || path.names().into_iter().chain(ObjectName::in_parts(body)).collect();
+        let answer = self.bytes(&path.post(body)).map_err(|error| self.failure(&error, names))?;
+        self.json(&answer)
+    }
+
+    /// Sends a POST request with a JSON body that the server parses.
+    ///
+    /// # Errors
+    /// As [`HttpClient::get`].
+    pub(super) fn post_bytes(&self, path: &Path, body: &[u8]) -> Result<Value> {
+        let answer = self.bytes(&path.call(Call::post).body("application/json", body));
+        self.json(&answer.map_err(|error| self.failure(&error, Vec::new))?)
     }
 
     /// Sends a POST request without a body, and waits for the response without a limit.
@@ -125,12 +88,8 @@ impl HttpClient {
     /// # Errors
     /// As [`HttpClient::get`].
     pub(super) fn post_patiently(&self, path: &Path) -> Result<Value> {
-        let failed = |error| CommandError::at(format_args!("ask the server at {}", self.address), error);
-        let mut stream = self.send("POST", path, b"")?;
-        stream.set_read_timeout(None).map_err(failed)?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).map_err(failed)?;
-        self.json(&self.parsed(&answer, || path.names())?)
+        let answer = self.bytes(&path.call(Call::post).patiently());
+        self.json(&answer.map_err(|error| self.failure(&error, || path.names()))?)
     }
 
     /// Sends a DELETE request.
@@ -138,7 +97,8 @@ impl HttpClient {
     /// # Errors
     /// As [`HttpClient::get`].
     pub(super) fn delete(&self, path: &Path) -> Result<Value> {
-        self.ask("DELETE", path, b"").and_then(|body| self.json(&body))
+        let answer = self.bytes(&path.call(Call::delete));
+        self.json(&answer.map_err(|error| self.failure(&error, || path.names()))?)
     }
 
     /// Sends a POST request with a JSON body. Returns the server's error with its facts as a value.
@@ -146,15 +106,18 @@ impl HttpClient {
     /// # Errors
     /// When the server can't be reached.
     pub(super) fn try_post(&self, path: &Path, body: &Value) -> Result<Result<Value, Value>> {
-        self.try_ask("POST", path, exact::text(body).as_bytes())
+        self.attempt(&path.post(body))
     }
 
-    fn try_ask(&self, method: &str, path: &Path, body: &[u8]) -> Result<Result<Value, Value>> {
-        match parse(&self.exchange(method, path, body)?) {
+    /// Sends a request. Returns the server's error with its facts as a value.
+    ///
+    /// # Errors
+    /// When the server can't be reached.
+    fn attempt(&self, call: &Call) -> Result<Result<Value, Value>> {
+        match self.bytes(call) {
             Ok(body) => self.json(&body).map(Ok),
-            Err(ResponseProblem::Told(problem)) => Ok(Err(problem)),
-            Err(ResponseProblem::Odd(what)) => Err(self.odd(what)),
-            Err(ResponseProblem::Cut) => Err(self.cut()),
+            Err(error) if error.kind() == FailureKind::Problem => Ok(Err(problem(&error))),
+            Err(error) => Err(self.failure(&error, Vec::new)),
         }
     }
 
@@ -164,7 +127,7 @@ impl HttpClient {
     /// # Errors
     /// As [`HttpClient::get`], when no line arrives for a minute, and the errors of `line`.
     pub(super) fn lines(&self, path: &Path, line: impl FnMut(&str) -> Result<bool>) -> Result<bool> {
-        self.lines_of("GET", path, b"", line)
+        self.lines_of(&path.call(Call::get), path, line)
     }
 
     /// As [`HttpClient::lines`], for a POST request with a body of bytes.
@@ -172,30 +135,24 @@ impl HttpClient {
     /// # Errors
     /// As [`HttpClient::lines`].
     pub(super) fn post_lines(&self, path: &Path, body: &[u8], line: impl FnMut(&str) -> Result<bool>) -> Result<bool> {
-        self.lines_of("POST", path, body, line)
+        self.lines_of(&path.call(Call::post).body("application/json", body), path, line)
     }
 
-    /// Sends a GET request, and returns the body of the response as it arrives. It waits without a
-    /// limit: a backup waits for its turn, and for memory.
-    ///
-    /// # Errors
-    /// As [`HttpClient::get`].
-    pub(crate) fn stream(&self, path: &Path) -> Result<impl Read + use<>> {
-        self.begin("GET", path, b"", None)
-    }
-
-    fn lines_of(
-        &self,
-        method: &str,
-        path: &Path,
-        body: &[u8],
-        mut line: impl FnMut(&str) -> Result<bool>,
-    ) -> Result<bool> {
-        let failed = |error| CommandError::at(format_args!("ask the server at {}", self.address), error);
-        let mut stream = self.begin(method, path, body, Some(self.timeout))?;
+    fn lines_of(&self, call: &Call, path: &Path, mut line: impl FnMut(&str) -> Result<bool>) -> Result<bool> {
+        let stream = self.client.stream(call).map_err(|error| self.failure(&error, || path.names()))?;
+        let mut stream = BufReader::new(stream);
         loop {
             let mut text = String::new();
-            stream.read_line(&mut text).map_err(failed)?;
+            match stream.read_line(&mut text) {
+                // The server was killed.
+                Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
+                    return Ok(false);
+                }
+                Err(error) => {
+                    return Err(CommandError::at(format_args!("ask the server at {}", self.address()), error));
+                }
+                Ok(_) => {}
+            }
             // A line without an end is incomplete: the server closed the connection.
             let Some(whole) = text.strip_suffix('\n') else { return Ok(false) };
             if !line(whole.strip_suffix('\r').unwrap_or(whole))? {
@@ -204,33 +161,14 @@ impl HttpClient {
         }
     }
 
-    /// Sends a request, and reads the head of a response with status 200. `timeout` limits each
-    /// read.
-    fn begin(
-        &self,
-        method: &str,
-        path: &Path,
-        body: &[u8],
-        timeout: Option<Duration>,
-    ) -> Result<BufReader<ServerStream>> {
-        let failed = |error| CommandError::at(format_args!("ask the server at {}", self.address), error);
-        let stream = self.send(method, path, body)?;
-        stream.set_read_timeout(timeout).map_err(failed)?;
-        let mut stream = BufReader::new(stream);
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            if stream.read_until(b'\n', &mut head).map_err(failed)? == 0 {
-                break;
-            }
-        }
-        if head.starts_with(b"HTTP/1.0 200") || head.starts_with(b"HTTP/1.1 200") {
-            return Ok(stream);
-        }
-        stream.read_to_end(&mut head).map_err(failed)?;
-        Err(match self.parsed(&head, || path.names()) {
-            Ok(_) => self.odd("a response without its status"),
-            Err(failure) => failure,
-        })
+    /// Sends a GET request, and returns the body of the response as it arrives. It waits without a
+    /// limit: a backup waits for its turn, and for memory.
+    ///
+    /// # Errors
+    /// As [`HttpClient::get`].
+    pub(crate) fn stream(&self, path: &Path) -> Result<impl Read + use<>> {
+        let call = path.call(Call::get).patiently();
+        self.client.stream(&call).map_err(|error| self.failure(&error, || path.names()))
     }
 
     /// Parses a part of a response.
@@ -238,98 +176,67 @@ impl HttpClient {
     /// # Errors
     /// When it is not JSON.
     pub(super) fn json(&self, body: &[u8]) -> Result<Value> {
-        str::from_utf8(body).ok().and_then(|body| exact::parse(body).ok()).ok_or_else(|| self.odd("no JSON"))
+        str::from_utf8(body).ok().and_then(|body| exact::parse(body).ok()).ok_or_else(|| self.foreign("no JSON"))
     }
 
-    fn odd(&self, what: &str) -> CommandError {
-        CommandError::new(format!("{} does not respond like a Quire server: {what}", self.address))
+    /// Sends a request, and returns the body of its response. Each read has a limit, not the whole.
+    fn bytes(&self, call: &Call) -> Result<Vec<u8>, ClientError> {
+        self.client.send_once(call)
     }
 
-    fn cut(&self) -> CommandError {
-        let address = &self.address;
-        CommandError::new(format!(
-            "the server at {address} closed the connection in the middle of its answer; it may have done what was asked"
-        ))
+    fn foreign(&self, what: &str) -> CommandError {
+        CommandError::new(format!("{} does not respond like a Quire server: {what}", self.address()))
     }
 
-    /// Sends a request, and returns the body of its response.
-    fn ask(&self, method: &str, path: &Path, body: &[u8]) -> Result<Vec<u8>> {
-        self.parsed(&self.exchange(method, path, body)?, || path.names())
-    }
-
-    /// Sends a request, and returns its response.
-    fn exchange(&self, method: &str, path: &Path, body: &[u8]) -> Result<Vec<u8>> {
-        let mut answer = Vec::new();
-        let read = self.send(method, path, body)?.read_to_end(&mut answer);
-        read.map_err(|error| CommandError::at(format_args!("ask the server at {}", self.address), error))?;
-        Ok(answer)
-    }
-
-    /// Sends a request. The caller reads the response.
-    fn send(&self, method: &str, path: &Path, body: &[u8]) -> Result<ServerStream> {
-        let HttpClient { address, timeout } = self;
-        let failed = |error: std::io::Error| CommandError::at(format_args!("ask the server at {address}"), error);
-        let mut stream = ServerStream::connect(address).map_err(failed)?;
-        stream.set_read_timeout(Some(*timeout)).map_err(failed)?;
-        let (path, length) = (&path.text, body.len());
-        let host = address.tcp().map_or("localhost".to_owned(), |address| address.to_string());
-        let request = format!(
-            "{method} {path} HTTP/1.0\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes()).map_err(failed)?;
-        match stream.write_all(body) {
-            // A server that responds before it has read the body may close the connection. The
-            // response gives the reason.
-            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => Ok(stream),
-            sent => sent.map(|()| stream).map_err(failed),
+    /// The error of a command. It has a hint for an unknown object of `named`.
+    fn failure(&self, error: &ClientError, named: impl FnOnce() -> Vec<ObjectName>) -> CommandError {
+        match error.kind() {
+            FailureKind::Problem => CommandError::new(names::with_hint(self, &named(), &problem(error))),
+            _ => CommandError::new(error.to_string()),
         }
-    }
-
-    /// The body of a response. The message of an error has a hint for an unknown object of `named`.
-    fn parsed(&self, answer: &[u8], named: impl FnOnce() -> Vec<ObjectName>) -> Result<Vec<u8>> {
-        parse(answer).map_err(|problem| match problem {
-            ResponseProblem::Odd(what) => self.odd(what),
-            ResponseProblem::Cut => self.cut(),
-            ResponseProblem::Told(problem) => CommandError::new(names::with_hint(self, &named(), &problem)),
-        })
     }
 }
 
-/// A percent-encoded path with its query.
+/// The problem of an error: its facts, its code and its detail.
+fn problem(error: &ClientError) -> Value {
+    let mut problem = error.facts().clone();
+    problem.insert("code".to_owned(), json!(error.code_name()));
+    problem.insert("detail".to_owned(), json!(error.to_string()));
+    Value::Object(problem)
+}
+
+/// A path with its query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Path {
-    text: String,
-    /// The object that the path names.
-    named: Option<ObjectName>,
+pub(crate) struct Path {
+    /// Below `/v1`; none for a path outside of it.
+    segments: Option<Vec<String>>,
+    root: &'static str,
+    query: Vec<(String, String)>,
+    key: Option<String>,
 }
 
 impl Path {
     /// `/v1`, followed by these segments.
-    pub fn new(segments: &[&str]) -> Self {
-        let mut path = "/v1".to_owned();
-        for segment in segments {
-            path.push('/');
-            path.push_str(&encoded(segment));
-        }
-        Path { text: path, named: ObjectName::in_path(segments) }
+    pub(crate) fn new(segments: &[&str]) -> Self {
+        let segments = segments.iter().map(|segment| (*segment).to_owned()).collect();
+        Path { segments: Some(segments), root: "", query: Vec::new(), key: None }
+    }
+
+    /// A path that is not part of `/v1`.
+    pub(crate) fn root(path: &'static str) -> Self {
+        Path { segments: None, root: path, query: Vec::new(), key: None }
     }
 
     /// The objects that it names.
     fn names(&self) -> Vec<ObjectName> {
-        self.named.iter().cloned().collect()
-    }
-
-    /// A path that is not part of `/v1`.
-    pub(crate) fn root(path: &str) -> Self {
-        Path { text: path.to_owned(), named: None }
+        let segments: Vec<&str> = self.segments.iter().flatten().map(String::as_str).collect();
+        ObjectName::in_path(&segments).into_iter().collect()
     }
 
     /// Adds a query parameter.
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Self {
-        let separator = if self.text.contains('?') { '&' } else { '?' };
-        self.text.push(separator);
-        self.text.push_str(&format!("{name}={}", encoded(&value.to_string())));
+        self.query.push((name.to_owned(), value.to_string()));
         self
     }
 
@@ -338,134 +245,83 @@ impl Path {
     pub(super) fn with_all(self, name: &str, values: &[String]) -> Self {
         values.iter().fold(self, |path, value| path.with(name, value))
     }
-}
 
-/// Percent-encodes all but the unreserved characters (RFC 3986).
-fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
+    /// Adds an idempotency key: a repeated request gets the first answer.
+    #[must_use]
+    pub(super) fn with_key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
     }
-    encoded
-}
 
-/// The reason why there is no response.
-#[derive(Debug, PartialEq, Eq)]
-enum ResponseProblem {
-    /// The response is not that of a Quire server.
-    Odd(&'static str),
-    /// The response is incomplete.
-    Cut,
-    /// An error from the server: a detail, and facts.
-    Told(Value),
-}
+    /// A request with this path, and without a body.
+    fn call(&self, method: fn(&[&str]) -> Call) -> Call {
+        let call = match &self.segments {
+            Some(segments) => method(&segments.iter().map(String::as_str).collect::<Vec<_>>()),
+            None => Call::get_root(self.root),
+        };
+        let call = self.query.iter().fold(call, |call, (name, value)| call.query(name, value));
+        self.key.iter().fold(call, |call, key| call.idempotency_key(key))
+    }
 
-fn parse(answer: &[u8]) -> Result<Vec<u8>, ResponseProblem> {
-    let begun = answer.is_empty() || answer.starts_with(b"HTTP/");
-    let no_end = if begun { ResponseProblem::Cut } else { ResponseProblem::Odd("no end of headers") };
-    let head_end = answer.windows(4).position(|window| window == b"\r\n\r\n").ok_or(no_end)?;
-    let head = str::from_utf8(&answer[..head_end]).map_err(|_| ResponseProblem::Odd("headers that are not text"))?;
-    let body = &answer[head_end + 4..];
-    let status = head.split(' ').nth(1).ok_or(ResponseProblem::Odd("no status"))?;
-    let header = |line: &str| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
-    };
-    if head.lines().find_map(header).is_some_and(|length| length != body.len()) {
-        return Err(ResponseProblem::Cut);
-    }
-    if status == "200" {
-        return Ok(body.to_vec());
-    }
-    let body: Value = serde_json::from_slice(body).map_err(|_| ResponseProblem::Odd("no JSON"))?;
-    match body["detail"].is_string() {
-        true => Err(ResponseProblem::Told(body)),
-        false => Err(ResponseProblem::Odd("an error without a detail")),
+    /// A POST request with a body.
+    fn post(&self, body: &Value) -> Call {
+        self.call(Call::post).body("application/json", exact::text(body))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+
     use super::*;
 
-    #[test]
-    fn names_are_encoded_in_paths_and_queries() {
-        let path = Path::new(&["events", "air/flights"]).with("tag", "plane:N1&x").with("limit", 5);
-        assert_eq!(path.text, "/v1/events/air%2Fflights?tag=plane%3AN1%26x&limit=5");
+    /// Answers the first request at any port with these bytes.
+    fn answered(answer: &'static [u8]) -> HttpClient {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client = HttpClient::new(&listener.local_addr().expect("an address").into()).expect("a client");
+        std::thread::spawn(move || {
+            let (stream, _) = listener.accept().expect("a client");
+            let mut stream = BufReader::new(stream);
+            while stream.by_ref().lines().next().is_some_and(|line| !line.expect("a line").is_empty()) {}
+            stream.get_mut().write_all(answer).expect("the client reads");
+        });
+        client
     }
 
     #[test]
-    fn a_response_is_its_body_and_an_error_its_message() {
-        let answer = b"HTTP/1.0 200 OK\r\ncontent-length: 9\r\n\r\n{\"a\": 1}\n";
-        assert_eq!(parse(answer), Ok(b"{\"a\": 1}\n".to_vec()));
-        let refused = b"HTTP/1.0 404 Not Found\r\n\r\n{\"code\":\"not_found\",\"detail\":\"there is none\"}";
-        let problem = serde_json::json!({ "code": "not_found", "detail": "there is none" });
-        assert_eq!(parse(refused), Err(ResponseProblem::Told(problem)));
-    }
-
-    #[test]
-    fn an_invalid_response_names_its_problem() {
-        for (answer, problem) in [
-            (&b"SSH-2.0"[..], "no end of headers"),
-            (b"HTTP/1.0 404 Not Found\r\n\r\nhello", "no JSON"),
-            (b"HTTP/1.0 500 Oh\r\n\r\n{}", "an error without a detail"),
+    fn an_error_has_the_problem_of_the_server_or_names_what_is_wrong() {
+        let refused = b"HTTP/1.1 409 No\r\nconnection: close\r\n\r\n\
+            {\"type\":\"x\",\"title\":\"x\",\"status\":409,\"code\":\"stale_lease\",\"detail\":\"the lease was lost\",\"job\":\"7-0\",\"a\":1}";
+        let problem = answered(refused).try_get(&Path::new(&["jobs"])).expect("an answer").expect_err("a refusal");
+        assert_eq!((&problem["code"], &problem["job"]), (&json!("stale_lease"), &json!("7-0")));
+        for (answer, message) in [
+            (&b"SSH-2.0\r\n\r\n"[..], "does not respond like a Quire server"),
+            (b"HTTP/1.1 404 No\r\ncontent-length: 5\r\n\r\nhello", "does not respond like a Quire server"),
+            (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello", "does not respond like a Quire server: no JSON"),
+            (b"HTTP/1.1 200 OK\r\n", "it may have done what was asked"),
+            (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}", "it may have done what was asked"),
         ] {
-            assert_eq!(parse(answer), Err(ResponseProblem::Odd(problem)));
-        }
-        for answer in [&b""[..], b"HTTP/1.0 200 OK\r\n", b"HTTP/1.0 200 OK\r\ncontent-length: 9\r\n\r\n{}"] {
-            assert_eq!(parse(answer), Err(ResponseProblem::Cut));
+            match answered(answer).get(&Path::new(&["jobs"])) {
+                Err(CommandError::Message(found)) => assert!(found.contains(message), "{found}"),
+                other => panic!("{other:?}"),
+            }
         }
     }
 
     #[test]
     fn an_incomplete_line_of_a_response_is_dropped() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let client = HttpClient::new(listener.local_addr().expect("an address"));
-        let server = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().expect("a client");
-            let mut asked = BufReader::new(stream.try_clone().expect("a stream")).lines();
-            while asked.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
-            stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n{\"imported\":0}\n{\"impo").expect("taken");
-        });
-        let mut lines = Vec::new();
-        let enough = client.post_lines(&Path::new(&["graphs"]), b"", |line| {
-            lines.push(line.to_owned());
-            Ok(true)
-        });
-        assert!(!enough.expect("an answer"));
-        assert_eq!(lines, ["{\"imported\":0}"]);
-        server.join().expect("served");
-    }
-
-    #[test]
-    fn a_stream_waits_for_its_turn_beyond_the_timeout_of_other_requests() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let client = HttpClient { timeout: Duration::from_millis(1), ..HttpClient::new(address) };
-        let (arrived, backup_arrived) = std::sync::mpsc::channel();
-        let (may_answer, told) = std::sync::mpsc::channel();
-        let server = std::thread::spawn(move || {
-            let (backup, _) = listener.accept().expect("a client");
-            let mut backup = BufReader::new(backup);
-            while backup.by_ref().lines().next().is_some_and(|line| !line.expect("a line").is_empty()) {}
-            arrived.send(()).expect("it waits");
-            told.recv().expect("told");
-            backup.get_mut().write_all(b"HTTP/1.0 200 OK\r\n\r\narchive").expect("taken");
-        });
-        let path = Path::new(&["backup"]);
-        let backup = std::thread::spawn({
-            let (client, path) = (client.clone(), path.clone());
-            move || client.stream(&path).map(|mut archive| std::io::read_to_string(&mut archive).expect("read"))
-        });
-        backup_arrived.recv().expect("told");
-        // Nobody answers this request: it ends by the timeout, which is over for the backup, too.
-        assert!(client.get_bytes(&path).is_err());
-        may_answer.send(()).expect("it waits");
-        assert_eq!(backup.join().expect("no panic").expect("an answer"), "archive");
-        server.join().expect("served");
+        for answer in [
+            &b"HTTP/1.0 200 OK\r\n\r\n{\"imported\":0}\n{\"impo"[..],
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n15\r\n{\"imported\":0}\n{\"impo\r\n",
+        ] {
+            let mut lines = Vec::new();
+            let enough = answered(answer).post_lines(&Path::new(&["graphs"]), b"", |line| {
+                lines.push(line.to_owned());
+                Ok(true)
+            });
+            assert!(!enough.expect("an answer"));
+            assert_eq!(lines, ["{\"imported\":0}"]);
+        }
     }
 }

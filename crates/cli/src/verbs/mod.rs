@@ -11,6 +11,7 @@ mod names;
 mod place;
 mod print;
 
+mod commit;
 mod compact;
 mod consume;
 mod events;
@@ -20,7 +21,8 @@ mod jobs;
 mod produce;
 mod topics;
 
-pub use client::{HttpClient, Path};
+pub(crate) use client::{HttpClient, Path};
+pub(crate) use commit::CommitFile;
 pub(crate) use compact::Compact;
 pub(crate) use consume::Consume;
 pub(crate) use events::{Events, is_event};

@@ -79,10 +79,10 @@ impl DatabaseArgs {
     /// When the database can't be reached, and the errors of `verb`.
     pub(super) fn visit(&self, verb: impl FnOnce(&HttpClient) -> Result) -> Result {
         match (&self.at.http, &self.at.data) {
-            (Some(address), _) => verb(&HttpClient::new(address.clone())),
+            (Some(address), _) => verb(&HttpClient::new(address)?),
             (None, Some(folder)) => {
                 let served = self.serve(folder)?;
-                let done = verb(&HttpClient::new(served.address));
+                let done = HttpClient::new(&served.address.into()).and_then(|client| verb(&client));
                 served.close();
                 done
             }

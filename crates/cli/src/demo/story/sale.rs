@@ -67,7 +67,7 @@ pub(super) fn with_the_server_killed(
         server.id(),
         server.recovered
     )?;
-    let found = SaleContents::read(&HttpClient::new(server.http))?;
+    let found = SaleContents::read(&HttpClient::new(&server.http.into())?)?;
     server.stop()?;
 
     let SaleTotals { lost, kept } = found.compare(&sale)?;
@@ -99,7 +99,7 @@ struct SaleTotals {
 
 /// Lets the writers place orders, and kills the server while they do.
 fn sell_until_killed(server: ServerProcess, stop: &StopSignal) -> Result<Sale> {
-    let client = HttpClient::new(server.http);
+    let client = HttpClient::new(&server.http.into())?;
     let is_killed = AtomicBool::new(false);
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {

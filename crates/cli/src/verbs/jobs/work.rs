@@ -119,6 +119,11 @@ impl Work {
             while !stop.is_asked() {
                 let wait_ms = if self.until_empty { 0 } else { WAIT_MS };
                 let fetch = json!({ "worker": self.worker, "lease_ms": self.lease_ms, "wait_ms": wait_ms });
+                // Jobs of a lost answer come with the next one. A subscription takes no key.
+                let path = match self.store {
+                    None => path.clone().with_key(client.new_key()),
+                    Some(_) => path.clone(),
+                };
                 // A server that never responded probably has another address.
                 let fetched = match is_there {
                     true => patience.ask(|| client.try_post(&path, &fetch))?,
@@ -160,7 +165,8 @@ impl Work {
             let error = String::from_utf8_lossy(&output.stderr[from..]);
             ("fail", json!({ "token": token, "error": format!("{}: {}", output.status, error.trim_end()) }))
         };
-        let reported = patience.ask(|| client.try_post(&Path::new(&["jobs", &id, verb]), &body))?;
+        let path = Path::new(&["jobs", &id, verb]).with_key(client.new_key());
+        let reported = patience.ask(|| client.try_post(&path, &body))?;
         let reported = reported.map_err(|problem| CommandError::new(word(&problem, "detail")));
         match reported {
             Ok(_) => writeln!(out, "{id}  {}", output.status)?,
@@ -186,7 +192,8 @@ impl Work {
     ) -> Result {
         let body = json!({ "token": token, "error": format!("can't start the command: {error}") });
         // When the lease has expired meanwhile, another worker continues.
-        let _ = patience.ask(|| client.try_post(&Path::new(&["jobs", id, "fail"]), &body))?;
+        let path = Path::new(&["jobs", id, "fail"]).with_key(client.new_key());
+        let _ = patience.ask(|| client.try_post(&path, &body))?;
         // Such as a NUL in the kind of the job.
         if error.kind() != io::ErrorKind::InvalidInput {
             return Err(CommandError::at("run sh", error));

@@ -1,17 +1,16 @@
-//! The same commit over HTTP, over gRPC and in Rust: random commits, of valid and invalid parts,
-//! have the same replies and the same refusals.
+//! The same commit over HTTP, over gRPC, in Rust and by `quire commit`: random commits, of valid
+//! and invalid parts, have the same replies and the same refusals.
 //!
 //! Each way has a database of its own with the same clock, and gets the same commits. So ids,
 //! tokens and times are equal too. Replies are compared in the form that HTTP has.
 
-#[path = "fronts/generator.rs"]
 mod generator;
-#[path = "fronts/shown.rs"]
 mod shown;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use generator::{Generator, PartForms};
@@ -62,11 +61,13 @@ impl ShownRefusal {
     }
 }
 
-/// The databases and the connections to two of them.
+/// The databases and the connections to three of them.
 struct Fronts {
     clock: Arc<ManualClock>,
     embedded: Database,
     http: SocketAddr,
+    /// The server that `quire commit` asks.
+    command: SocketAddr,
     grpc: QuireClient<Channel>,
     runtime: Runtime,
     _folders: Vec<tempfile::TempDir>,
@@ -82,20 +83,23 @@ impl Fronts {
             folders.push(folder);
             builder.clock(clock.clone()).background(Background::Caller).open().expect("opened")
         };
-        let (embedded, http, grpc) = (open(), open(), open());
+        let (embedded, http, command, grpc) = (open(), open(), open(), open());
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("tokio");
-        let (http, grpc) = runtime.block_on(async {
+        let (http, command, grpc) = runtime.block_on(async {
             let any = || "127.0.0.1:0".parse().expect("an address");
             let http = quire_http::Server::bind(http, any()).await.expect("a port");
+            let command = quire_http::Server::bind(command, any()).await.expect("a port");
             let grpc = quire_grpc::Server::bind(grpc, any()).await.expect("a port");
             let (of_http, of_grpc) = (http.address().tcp().expect("TCP"), grpc.address().tcp().expect("TCP"));
+            let of_command = command.address().tcp().expect("TCP");
             tokio::spawn(http.run(std::future::pending()));
+            tokio::spawn(command.run(std::future::pending()));
             tokio::spawn(grpc.run(std::future::pending()));
             let endpoint = Channel::from_shared(format!("http://{of_grpc}")).expect("an address");
-            (of_http, QuireClient::new(endpoint.connect().await.expect("it listens")))
+            (of_http, of_command, QuireClient::new(endpoint.connect().await.expect("it listens")))
         });
-        Fronts { clock, embedded, http, grpc, runtime, _folders: folders }
+        Fronts { clock, embedded, http, command, grpc, runtime, _folders: folders }
     }
 
     fn over_http(&self, key: Option<&str>, parts: &[PartForms]) -> CommitResult {
@@ -129,6 +133,28 @@ impl Fronts {
         };
         let facts = fields.into_iter().filter_map(|(name, value)| Some((name, shown(value)?)));
         CommitResult::Refused(ShownRefusal { code, message, facts: facts.collect() })
+    }
+
+    /// Commits by the command line. A refusal is its message.
+    fn by_command(&self, key: Option<&str>, parts: &[PartForms]) -> Result<CommitResult, String> {
+        let parts: Vec<&Value> = parts.iter().map(|part| &part.json).collect();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quire"));
+        command.args(["commit", "--json", "--http", &self.command.to_string()]);
+        if let Some(key) = key {
+            command.args(["--key", key]);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = command.spawn().expect("the command can be started");
+        let body = json!({ "parts": parts }).to_string();
+        running.stdin.take().expect("it is piped").write_all(body.as_bytes()).expect("the command reads");
+        let ended = running.wait_with_output().expect("the command ends");
+        if ended.status.success() {
+            let reply = serde_json::from_slice(&ended.stdout).expect("the reply in JSON");
+            return Ok(CommitResult::Committed(shown::of_http(reply)));
+        }
+        assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+        let message = String::from_utf8(ended.stderr).expect("text");
+        Err(message.trim_end().strip_prefix("quire: ").expect("one message").to_owned())
     }
 
     fn over_grpc(&mut self, key: Option<&str>, parts: &[PartForms]) -> CommitResult {
@@ -171,7 +197,7 @@ fn refusal(Failure { code, message, facts }: Failure) -> ShownRefusal {
 }
 
 #[test]
-fn a_commit_has_the_same_answer_over_http_over_grpc_and_in_rust() {
+fn a_commit_has_the_same_answer_over_http_over_grpc_in_rust_and_by_the_command_line() {
     let (mut committed, mut refused) = (0, BTreeMap::<String, u32>::new());
     for seed in 1..=4 {
         let mut fronts = Fronts::new();
@@ -192,6 +218,7 @@ fn a_commit_has_the_same_answer_over_http_over_grpc_and_in_rust() {
             };
             let http = fronts.over_http(key.as_deref(), &parts);
             let grpc = fronts.over_grpc(key.as_deref(), &parts);
+            let command = fronts.by_command(key.as_deref(), &parts);
             let rust = fronts.in_rust(key.as_deref(), &parts);
             if let Some(key) = key.filter(|_| !is_other) {
                 last = Some((key, parts.clone()));
@@ -206,6 +233,10 @@ fn a_commit_has_the_same_answer_over_http_over_grpc_and_in_rust() {
                     assert_eq!(http, grpc, "{place}");
                     committed += 1;
                 }
+            }
+            match (&http, command) {
+                (CommitResult::Refused(http), Err(message)) => assert_eq!(http.message, message, "{place}"),
+                (http, command) => assert_eq!(command.as_ref(), Ok(http), "{place}"),
             }
             match rust {
                 Some(rust) => assert_eq!(http, rust, "{place}"),
