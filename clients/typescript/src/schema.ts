@@ -1829,7 +1829,7 @@ export interface components {
         };
         Health: {
             /**
-             * @description The damage found since the database was opened, at most [`DAMAGE_MAX`] places: file, byte
+             * @description The damage found since the database was opened, at most 16 places: file, byte
              *     and record.
              */
             damaged: string[];

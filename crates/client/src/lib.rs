@@ -27,6 +27,7 @@ mod call;
 mod client;
 mod error;
 mod pages;
+mod reads;
 #[cfg(feature = "tls")]
 mod tls;
 mod unix;

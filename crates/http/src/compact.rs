@@ -3,23 +3,13 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use schemars::JsonSchema;
-use serde::Serialize;
+use quire_api::reply::CompactionReply;
 
 use crate::app::App;
 use crate::error::Problem;
 use crate::idempotency::NoRequestKey;
 use crate::params::Params;
 use crate::response::{JsonResponse, aside};
-
-/// The result; bytes are bytes of files.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct CompactionReply {
-    segments: u64,
-    entries_dropped: u64,
-    bytes_before: u64,
-    bytes_after: u64,
-}
 
 /// Compacts, and responds when it is done. Concurrent requests run one after another.
 pub(crate) async fn compact(

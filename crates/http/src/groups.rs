@@ -10,7 +10,7 @@ use quire::{Database, GroupMember, GroupOffset, NextEvent, ResourceKind, Sequenc
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::app::App;
 use crate::body::Body;
@@ -19,7 +19,8 @@ use crate::idempotency::NoRequestKey;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
 use quire_api::reply::{
-    GroupEventReply, GroupReply, GroupSourceReply, GroupWithOffsets, MemberReply, OffsetReply, PositionReply,
+    GroupEventReply, GroupReply, GroupSourceReply, GroupStats, GroupWithOffsets, MemberReply, OffsetReply,
+    PositionReply,
 };
 
 /// A new offset of a group in an event store.
@@ -93,14 +94,6 @@ pub(crate) async fn group(
         )
     })
     .await
-}
-
-/// The lag of a group, over all partitions that it reads.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct GroupStats {
-    pub(crate) group: String,
-    pub(crate) members: usize,
-    pub(crate) lag: u64,
 }
 
 /// The first groups by name with their lags: at most `count_max`, with `offsets_max` committed

@@ -7,37 +7,18 @@ use std::time::Duration;
 use axum::extract::State;
 use quire::{Duty, ErrorKind};
 use quire_api::Code;
-use schemars::JsonSchema;
-use serde::Serialize;
+use quire_api::reply::Health;
 
 use crate::app::App;
 use crate::error::Problem;
 use crate::response::{JsonResponse, aside};
-use crate::stats::FailingStats;
+use crate::stats;
 
 /// How long the database may take to respond before it counts as failed, in seconds.
 const ANSWER_S_MAX: u64 = 5;
 
 /// Maximum number of damaged places in a response; `damaged` of `/v1/stats` counts all.
 const DAMAGE_MAX: usize = 16;
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Health {
-    /// * `no_space`: a commit was refused for lack of disk space, and no commit that needs space
-    ///   has succeeded since. Commits that free space still work.
-    /// * `no_segment`: a commit was refused because its segment could not be created for another
-    ///   reason.
-    /// * `damaged`: a part of the log was found damaged. Everything else is served.
-    /// * `ok`: otherwise.
-    status: &'static str,
-    version: &'static str,
-    durability: String,
-    /// Background duties whose last run failed. No promise is broken by that.
-    failing: Vec<FailingStats>,
-    /// The damage found since the database was opened, at most [`DAMAGE_MAX`] places: file, byte
-    /// and record.
-    damaged: Vec<String>,
-}
 
 /// 200 as long as this process responds. It needs neither the database nor the disk: a restart
 /// mends neither.
@@ -94,6 +75,7 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<JsonResponse, 
         (None, false) => "damaged",
         (None, true) => "ok",
     };
-    let failing = FailingStats::all(app.owner());
-    JsonResponse::of(&app.memory, &Health { status, version: env!("CARGO_PKG_VERSION"), durability, failing, damaged })
+    let failing = stats::failing(app.owner());
+    let (status, version) = (status.into(), env!("CARGO_PKG_VERSION").into());
+    JsonResponse::of(&app.memory, &Health { status, version, durability, failing, damaged })
 }

@@ -21,7 +21,8 @@ use crate::finished::FinishedJobs;
 use crate::process::ProcessFigures;
 use crate::queues;
 use crate::response::aside;
-use crate::stats::{self, Stats, StatsBounds};
+use crate::stats::{self, StatsBounds, StatsFigures};
+use quire_api::reply::Stats;
 
 /// Most series of each kind of object, so that a scrape has bounded cost and size.
 const BOUNDS: StatsBounds = StatsBounds { objects_max: 1_000, partitions_max: 10_000 };
@@ -50,14 +51,14 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Pro
 async fn read(app: &Arc<App>) -> Result<Exposition, Problem> {
     // Bounded by the number of series, and never refused.
     let request = BoundedRequest::unbounded(app.owner());
-    let stats = stats::collect(request, BOUNDS).await?;
+    let figures = stats::collect(request, BOUNDS).await?;
     let database = app.owner().clone();
     let storage = aside(move || StorageFigures::read(&database)).await?;
     let mut out = Exposition::default();
-    log(&mut out, &stats);
+    log(&mut out, &figures.stats);
     storage.write(&mut out, app.owner());
-    models(&mut out, &stats, &storage, &app.finished);
-    limits(&mut out, &stats);
+    models(&mut out, &figures, &storage, &app.finished);
+    limits(&mut out, &figures);
     front_ends(&mut out, &app.traffic);
     memory(&mut out, app.budget.usage());
     process(&mut out);
@@ -262,21 +263,22 @@ fn log(out: &mut Exposition, stats: &Stats) {
 }
 
 /// The limits, and the number of objects that the families of their kind leave out.
-fn limits(out: &mut Exposition, stats: &Stats) {
+fn limits(out: &mut Exposition, figures: &StatsFigures) {
+    let stats = &figures.stats;
     let used = out.gauge("quire_limit_used", "How much of a limit on names is used, by the setting of the limit.");
     for limit in &stats.limits {
-        used.sample(&[("limit", limit.limit)], limit.count);
+        used.sample(&[("limit", &limit.limit)], limit.count);
     }
     let most = out.gauge("quire_limit_max", "The limit on names, by its setting.");
     for limit in &stats.limits {
-        most.sample(&[("limit", limit.limit)], limit.most);
+        most.sample(&[("limit", &limit.limit)], limit.most);
     }
     let count = |limit: &str| stats.limits.iter().find(|known| known.limit == limit).map_or(0, |known| known.count);
     let objects = [
         ("store", count("stores_max"), stats.stores.len()),
-        ("topic", stats.topic_count, stats.topics.len()),
+        ("topic", figures.topic_count, stats.topics.len()),
         ("group", count("groups_max"), stats.groups.len()),
-        ("subscription", stats.subscription_count, stats.subscriptions.len()),
+        ("subscription", figures.subscription_count, figures.subscriptions.len()),
         ("queue", count("queues_max"), stats.queues.len()),
         ("graph", count("graphs_max"), stats.graphs.len()),
     ];
@@ -289,7 +291,8 @@ fn limits(out: &mut Exposition, stats: &Stats) {
     }
 }
 
-fn models(out: &mut Exposition, stats: &Stats, storage: &StorageFigures, finished: &FinishedJobs) {
+fn models(out: &mut Exposition, figures: &StatsFigures, storage: &StorageFigures, finished: &FinishedJobs) {
+    let stats = &figures.stats;
     let events = out.counter("quire_store_events_total", "Events ever appended to a store.");
     for store in &stats.stores {
         events.sample(&[("store", &store.store)], store.events);
@@ -307,7 +310,7 @@ fn models(out: &mut Exposition, stats: &Stats, storage: &StorageFigures, finishe
         "quire_subscription_lag",
         "Events after the position of a named subscription, whether they match or not.",
     );
-    for found in &stats.subscriptions {
+    for found in &figures.subscriptions {
         lag.sample(&[("store", &found.store), ("subscription", &found.subscription)], found.behind);
     }
     let members = out.gauge("quire_group_members", "Members of a consumer group by lease.");
@@ -340,9 +343,9 @@ fn models(out: &mut Exposition, stats: &Stats, storage: &StorageFigures, finishe
         edges.sample(&[("graph", &graph.graph)], graph.edges as u64);
     }
     let memory = out.gauge("quire_graph_memory_bytes", "Memory of a graph, on the heap and in mapped files.");
-    for graph in &stats.graphs {
-        let mapped = graph.memory.memory_mapped_bytes;
-        for (place, bytes) in [("heap", graph.memory.memory_bytes - mapped), ("mapped", mapped)] {
+    for (graph, found) in stats.graphs.iter().zip(&figures.graph_memory) {
+        let mapped = found.memory_mapped_bytes;
+        for (place, bytes) in [("heap", found.memory_bytes - mapped), ("mapped", mapped)] {
             memory.sample(&[("graph", &graph.graph), ("place", place)], bytes as u64);
         }
     }

@@ -5,65 +5,25 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::{Database, DutyFailure, Operation, Resource, Statistics};
 use quire_access::BoundedRequest;
-use schemars::JsonSchema;
-use serde::Serialize;
+use quire_api::reply::{FailingStats, LimitStats, MemoryReply, Stats, StoreStats, TopicStats};
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::graph::GraphReply;
-use crate::groups::GroupStats;
 use crate::params::Params;
 use crate::response::{JsonResponse, bounded};
 use crate::{events, graph, groups, queues, topics};
-use quire_api::reply::QueueReply;
 
-/// The contents, and counts since the database was opened.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Stats {
-    /// `sync` or `os`.
-    pub(crate) durability: String,
-    /// The position of the last published record.
-    pub(crate) position: u64,
-    pub(crate) commits: u64,
-    pub(crate) refusals: u64,
-    pub(crate) checkpoints: u64,
-    pub(crate) entries: u64,
-    pub(crate) log_bytes: u64,
-    pub(crate) syncs: u64,
-    pub(crate) segments: u64,
-    /// Bytes of memory of unpacked data of packed segments.
-    pub(crate) unpacked_bytes: u64,
-    /// The number of damaged places of the log found since the database was opened.
-    pub(crate) damaged: u64,
-    /// How far the database's time is ahead of the system's clock, in milliseconds.
-    pub(crate) clock_ahead_ms: u64,
-    /// Background duties whose last run failed.
-    pub(crate) failing: Vec<FailingStats>,
-    pub(crate) stores: Vec<StoreStats>,
-    pub(crate) topics: Vec<TopicStats>,
-    pub(crate) groups: Vec<GroupStats>,
-    /// Only for metrics: a store's route lists its subscriptions.
-    #[serde(skip)]
+/// The statistics, with figures for the metrics only.
+#[derive(Debug)]
+pub(crate) struct StatsFigures {
+    pub(crate) stats: Stats,
+    /// The memory of each graph of the statistics.
+    pub(crate) graph_memory: Vec<MemoryReply>,
     pub(crate) subscriptions: Vec<SubscriptionStats>,
-    pub(crate) queues: Vec<QueueReply>,
-    pub(crate) graphs: Vec<GraphReply>,
-    /// What all models together have a limited number of.
-    pub(crate) limits: Vec<LimitStats>,
     /// The number of topics.
-    #[serde(skip)]
     pub(crate) topic_count: u64,
     /// The number of named subscriptions.
-    #[serde(skip)]
     pub(crate) subscription_count: u64,
-}
-
-/// A limit on names, or on other things that all models together have a limited number of.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct LimitStats {
-    /// The setting.
-    pub(crate) limit: &'static str,
-    pub(crate) count: u64,
-    pub(crate) most: u64,
 }
 
 /// How much of the contents the statistics list: the first of each kind by name.
@@ -80,35 +40,15 @@ impl StatsBounds {
     const NONE: StatsBounds = StatsBounds { objects_max: usize::MAX, partitions_max: usize::MAX };
 }
 
-/// A background duty whose last run failed.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct FailingStats {
-    pub(crate) duty: String,
-    /// The number of consecutive failures.
-    pub(crate) times: u64,
-    /// The time of the first of them, in milliseconds since 1970.
-    pub(crate) since_ms: u64,
-    pub(crate) message: String,
-}
-
-impl FailingStats {
-    pub(crate) fn all(database: &Database) -> Vec<Self> {
-        let of = |DutyFailure { duty, times, since, for_clients: message, .. }| FailingStats {
-            duty: duty.to_string(),
-            times,
-            since_ms: since.as_millis(),
-            message,
-        };
-        database.failing().into_iter().map(of).collect()
-    }
-}
-
-/// An event store.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct StoreStats {
-    pub(crate) store: String,
-    /// The number of events ever appended: the position of the last.
-    pub(crate) events: u64,
+/// The background duties whose last run failed.
+pub(crate) fn failing(database: &Database) -> Vec<FailingStats> {
+    let of = |DutyFailure { duty, times, since, for_clients: message, .. }| FailingStats {
+        duty: duty.to_string(),
+        times,
+        since_ms: since.as_millis(),
+        message,
+    };
+    database.failing().into_iter().map(of).collect()
 }
 
 /// A named subscription.
@@ -120,26 +60,17 @@ pub(crate) struct SubscriptionStats {
     pub(crate) behind: u64,
 }
 
-/// A topic.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct TopicStats {
-    pub(crate) topic: String,
-    pub(crate) partitions: u32,
-    /// The number of messages in its partitions.
-    pub(crate) messages: u64,
-}
-
 /// Responds with the statistics.
 pub(crate) async fn stats(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
     let database = app.database();
     database.check_permission(Resource::DATABASE, Operation::Describe)?;
     let request = BoundedRequest::begin(&database);
-    JsonResponse::of(&app.memory, &collect(request, StatsBounds::NONE).await?)
+    JsonResponse::of(&app.memory, &collect(request, StatsBounds::NONE).await?.stats)
 }
 
 /// Reads the statistics.
-pub(crate) async fn collect(request: BoundedRequest, bounds: StatsBounds) -> Result<Stats, Problem> {
+pub(crate) async fn collect(request: BoundedRequest, bounds: StatsBounds) -> Result<StatsFigures, Problem> {
     let StatsBounds { objects_max, partitions_max } = bounds;
     let database = request.database().clone();
     let (stores, topics, groups, queues) = bounded(request, move |database| {
@@ -161,12 +92,12 @@ pub(crate) async fn collect(request: BoundedRequest, bounds: StatsBounds) -> Res
     })
     .await?;
     let (subscriptions, subscription_count) = events::subscription_statistics(&database, objects_max).await?;
-    let graphs = graph::first(&database, objects_max).await?;
+    let (graphs, graph_memory) = graph::first(&database, objects_max).await?.into_iter().unzip();
     let (limits, topic_count) = limits(&database)?;
     let Statistics { commits, refusals, checkpoints, entries, bytes, syncs, segments, unpacked_bytes, published } =
         database.statistics();
     let damaged = database.damage().len() as u64;
-    Ok(Stats {
+    let stats = Stats {
         durability: database.durability().to_string(),
         position: published.get(),
         commits,
@@ -179,23 +110,22 @@ pub(crate) async fn collect(request: BoundedRequest, bounds: StatsBounds) -> Res
         unpacked_bytes,
         damaged,
         clock_ahead_ms: u64::try_from(database.clock_ahead().as_millis()).unwrap_or(u64::MAX),
-        failing: FailingStats::all(&database),
+        failing: failing(&database),
         stores,
         topics,
         groups,
-        subscriptions,
         queues,
         graphs,
         limits,
-        topic_count,
-        subscription_count,
-    })
+    };
+    Ok(StatsFigures { stats, graph_memory, subscriptions, topic_count, subscription_count })
 }
 
 /// The limits with their counts, and the number of topics.
 fn limits(database: &Database) -> Result<(Vec<LimitStats>, u64), Problem> {
     Ok(database.read_published_for(Resource::DATABASE, Operation::Describe, |view| {
-        let limits = view.limited().map(|(limit, count, most)| LimitStats { limit: limit.setting(), count, most });
+        let limits =
+            view.limited().map(|(limit, count, most)| LimitStats { limit: limit.setting().into(), count, most });
         (limits.collect(), view.streams.topic_count())
     })?)
 }

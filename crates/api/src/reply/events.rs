@@ -1,10 +1,15 @@
 //! Event stores.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
+use super::commit::FetchedReply;
+use super::jobs::QueueReply;
 use super::value::{ShownBytes, TagReply, names};
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -83,6 +88,56 @@ pub struct ProjectionReply<'a> {
     #[serde(flatten)]
     #[schemars(with = "names::StateBytes")]
     pub state: Option<ShownBytes<'a, names::StateBytes>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct SubscriptionReply {
+    pub name: String,
+    pub store: String,
+    /// Matches up to here were delivered.
+    pub position: u64,
+    /// The number of later events, whether they match or not.
+    pub behind: u64,
+    pub query: QueryReply<'static>,
+    pub attempts_max: u16,
+    pub backoff_ms: u64,
+    pub backoff_max_ms: u64,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(!default)]
+    pub group_by: String,
+    /// The jobs of the delivery.
+    pub queue: Option<QueueReply>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct QueryReply<'q> {
+    pub items: Vec<ItemReply<'q>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ItemReply<'q> {
+    pub types: Vec<Cow<'q, str>>,
+    pub tags: Vec<TagReply<'q>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct DeliveredJob<'a> {
+    #[serde(flatten)]
+    pub job: FetchedReply<'a>,
+    /// `null` when the event was trimmed.
+    pub event: Option<EventReply<'a>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct DeliveredReply<'a> {
+    pub events: Vec<DeliveredJob<'a>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ProjectReply {
+    pub states: BTreeMap<String, Box<RawValue>>,
+    pub head: u64,
+    pub condition: Value,
 }
 
 impl EventReply<'_> {

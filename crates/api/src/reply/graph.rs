@@ -89,6 +89,118 @@ pub struct NeighbourReply {
     pub end: Cow<'static, str>,
 }
 
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct NeighbourCount {
+    pub position: u64,
+    pub count: usize,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Degree {
+    pub position: u64,
+    pub outgoing: usize,
+    pub incoming: usize,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct BlockCount {
+    pub position: u64,
+    pub count: u64,
+    /// The `cursor` that counts the remaining blocks; `null` when all are counted.
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VersionReply {
+    Put {
+        position: u64,
+        #[serde(flatten)]
+        block: Box<BlockReply>,
+    },
+    Deleted {
+        position: u64,
+        time_ms: u64,
+    },
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct MissingBlock {
+    pub id: String,
+    pub outgoing: usize,
+    pub incoming: usize,
+}
+
+/// A graph and its size.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct GraphReply {
+    pub graph: String,
+    pub blocks: usize,
+    pub edges: usize,
+}
+
+/// The memory of the graph.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryReply {
+    pub memory_bytes: usize,
+    /// The part of it that is mapped, beyond the limit on the heap.
+    pub memory_mapped_bytes: usize,
+}
+
+/// A fact of a page of a graph.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct GraphRead {
+    /// The position that it was read at.
+    pub position: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct OneGraph {
+    #[serde(flatten)]
+    pub graph: GraphReply,
+    #[serde(flatten)]
+    pub memory: MemoryReply,
+    /// How long its history is kept; null for no limit.
+    pub history_ms: Option<u64>,
+    /// The number of versions of each block that are kept, whatever their age.
+    pub versions: u64,
+    /// The first position at which it can be read.
+    pub history_from: u64,
+    pub position: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct BlocksReply<T> {
+    pub position: u64,
+    /// One result for each requested block, in the same order.
+    #[serde(flatten)]
+    pub found: T,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BlocksAnswer {
+    Blocks(Vec<Option<BlockReply>>),
+    Exists(Vec<bool>),
+}
+
+/// The progress of an import.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+pub struct ImportProgress {
+    /// The number of committed items.
+    pub imported: usize,
+    pub of: usize,
+}
+
+/// The result of an import.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ImportReply {
+    pub blocks: usize,
+    pub edges: usize,
+    pub commits: usize,
+    pub position: u64,
+}
+
 impl BlockReply {
     /// The same in a response made of lines.
     #[must_use]

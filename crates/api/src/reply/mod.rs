@@ -12,19 +12,30 @@ mod events;
 mod graph;
 mod jobs;
 mod problem;
+mod statistics;
 mod streams;
 mod value;
+mod walks;
 
 pub use commit::{CommitReply, EachReply, FetchedReply, PartReply};
 pub use events::{
-    AppendReply, EventReply, EventsRead, ProjectionReply, SourceReply, SourcesRead, StatsReply, StoreReply,
+    AppendReply, DeliveredJob, DeliveredReply, EventReply, EventsRead, ItemReply, ProjectReply, ProjectionReply,
+    QueryReply, SourceReply, SourcesRead, StatsReply, StoreReply, SubscriptionReply,
 };
-pub use graph::{BlockReply, ChangeKind, ChangeReply, ChangesRead, EdgeReply, NeighbourReply};
+pub use graph::{
+    BlockCount, BlockReply, BlocksAnswer, BlocksReply, ChangeKind, ChangeReply, ChangesRead, Degree, EdgeReply,
+    GraphRead, GraphReply, ImportProgress, ImportReply, MemoryReply, MissingBlock, NeighbourCount, NeighbourReply,
+    OneGraph, VersionReply,
+};
 pub use jobs::{BulkReply, FetchReply, JobEventReply, JobReply, JobWithHistory, QueueReply, StepReply};
 pub use problem::{CodeName, ProblemReply};
+pub use statistics::{CompactionReply, FailingStats, GroupStats, Health, LimitStats, Stats, StoreStats, TopicStats};
 pub use streams::{
     GroupEventReply, GroupReply, GroupSourceReply, GroupWithOffsets, HeaderReply, MemberReply, OffsetReply,
     PartitionReply, PositionReply, RecordReply, RecordsPosition, SettingsReply, SkippedRecord, TopicGroupReply,
     TopicOffsetReply, TopicReply, TopicWithPartitions,
 };
 pub use value::{ShownBytes, TagReply, ValueForm, ValueNames, names};
+pub use walks::{
+    ComponentsReply, NamedBlock, OrderReply, PathsReply, VisitReply, WalkCount, WalkReply, WalkedEdgeReply,
+};

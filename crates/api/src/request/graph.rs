@@ -122,6 +122,13 @@ impl<'r> PutEdgePart<'r> {
         (self.properties_text, self.properties_base64) = text_or_base64(properties);
         self
     }
+
+    /// Puts the edge also when an end does not exist.
+    #[must_use]
+    pub fn allow_missing(mut self) -> Self {
+        self.allow_missing = true;
+        self
+    }
 }
 
 impl<'r> DeleteEdgePart<'r> {

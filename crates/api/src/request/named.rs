@@ -38,7 +38,7 @@ pub struct PutSubscriptionPart<'r> {
 }
 
 /// The same, for the store and name in the path.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubscriptionRequest<'r> {
     #[serde(borrow)]
@@ -55,6 +55,19 @@ pub struct SubscriptionRequest<'r> {
     #[serde(borrow)]
     #[serde(skip_serializing_if = "Option::is_none")]
     group_by: Option<Text<'r>>,
+}
+
+impl<'r> SubscriptionRequest<'r> {
+    setters! {
+        /// Sets the events that are delivered; all of them by default.
+        query: QueryRequest<'r>;
+        /// Sets the position after which the deliveries begin.
+        after: u64;
+        /// Sets the most attempts of a delivery.
+        attempts_max: u16;
+        /// Sets the start of the tag whose events are delivered in order.
+        group_by: impl Into<Text<'r>>;
+    }
 }
 
 /// Names a subscription.

@@ -1,5 +1,6 @@
 //! The client against a server: its calls, subscriptions and workers, over restarts of the server.
 
+mod reads;
 mod served;
 mod subscriptions;
 mod support;

@@ -25,7 +25,7 @@ use crate::error::Problem;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames};
 use crate::response::JsonResponse;
-use quire_api::reply::TagReply;
+use quire_api::reply::{ProjectReply, TagReply};
 use quire_api::request::QueryRequest;
 
 /// Maximum number of projections in a request.
@@ -57,13 +57,6 @@ pub(crate) enum FoldRequest {
     /// The sum of a field of the data's JSON object; events without it, or with a value that is not
     /// a number, add nothing.
     Sum(String),
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ProjectReply {
-    states: BTreeMap<String, Box<RawValue>>,
-    head: u64,
-    condition: Value,
 }
 
 /// A projection being computed.

@@ -11,9 +11,6 @@ use quire::jobs::{self, FetchedJob};
 use quire::{Database, Operation, Part, ReadView, Resource, ResourceKind, Timestamp};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
 
 use super::shown_event;
 use crate::app::App;
@@ -26,76 +23,27 @@ use crate::params::{Params, PathNames};
 use crate::queues;
 use crate::response::{JsonResponse, bounded};
 use crate::stats::SubscriptionStats;
-use quire_api::reply::EventReply;
-use quire_api::reply::FetchedReply;
-use quire_api::reply::QueueReply;
-use quire_api::reply::TagReply;
+use quire_api::reply::{DeliveredJob, DeliveredReply, ItemReply, QueryReply, SubscriptionReply, TagReply};
 use quire_api::request::SubscriptionRequest;
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct SubscriptionReply {
-    name: String,
-    store: String,
-    /// Matches up to here were delivered.
-    position: u64,
-    /// The number of later events, whether they match or not.
-    behind: u64,
-    #[schemars(with = "QueryReply<'static>")]
-    query: Box<RawValue>,
-    attempts_max: u16,
-    backoff_ms: u64,
-    backoff_max_ms: u64,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    group_by: String,
-    /// The jobs of the delivery.
-    queue: Option<QueueReply>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct QueryReply<'q> {
-    items: Vec<ItemReply<'q>>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ItemReply<'q> {
-    types: Vec<&'q str>,
-    tags: Vec<TagReply<'q>>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct DeliveredJob<'a> {
-    #[serde(flatten)]
-    job: FetchedReply<'a>,
-    /// `null` when the event was trimmed.
-    #[schemars(with = "Option<EventReply<'static>>")]
-    event: Option<Box<RawValue>>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct DeliveredReply<'a> {
-    events: Vec<DeliveredJob<'a>>,
-}
-
-impl SubscriptionReply {
-    fn of(view: &ReadView<'_>, name: &str, subscription: &Subscription) -> Self {
-        let items = subscription.query.items.iter().map(|item| ItemReply {
-            types: item.types.iter().map(|event_type| &**event_type).collect(),
-            tags: item.tags.iter().map(|tag| TagReply((&**tag).into())).collect(),
-        });
-        let query = to_raw_value(&QueryReply { items: items.collect() }).expect("a query has strings for keys");
-        let attempts = &subscription.attempts;
-        SubscriptionReply {
-            name: name.to_owned(),
-            store: view.events.store_name(subscription.store).unwrap_or_default().to_owned(),
-            position: subscription.position.get(),
-            behind: behind(view, subscription),
-            query,
-            attempts_max: attempts.attempts_max,
-            backoff_ms: attempts.backoff_micros / 1_000,
-            backoff_max_ms: attempts.backoff_max_micros / 1_000,
-            group_by: attempts.group_by.clone().into_owned(),
-            queue: view.jobs.queue_stats(name).map(|stats| queues::of_view(view, name, stats)),
-        }
+fn reply(view: &ReadView<'_>, name: &str, subscription: &Subscription) -> SubscriptionReply {
+    let items = subscription.query.items.iter().map(|item| ItemReply {
+        types: item.types.iter().map(|event_type| event_type.to_string().into()).collect(),
+        tags: item.tags.iter().map(|tag| TagReply(tag.to_vec().into())).collect(),
+    });
+    let query = QueryReply { items: items.collect() };
+    let attempts = &subscription.attempts;
+    SubscriptionReply {
+        name: name.to_owned(),
+        store: view.events.store_name(subscription.store).unwrap_or_default().to_owned(),
+        position: subscription.position.get(),
+        behind: behind(view, subscription),
+        query,
+        attempts_max: attempts.attempts_max,
+        backoff_ms: attempts.backoff_micros / 1_000,
+        backoff_max_ms: attempts.backoff_max_micros / 1_000,
+        group_by: attempts.group_by.clone().into_owned(),
+        queue: view.jobs.queue_stats(name).map(|stats| queues::of_view(view, name, stats)),
     }
 }
 
@@ -137,7 +85,7 @@ pub(crate) async fn subscriptions(
     let ticket = app.database().read_for(resource, Operation::Describe, |view| {
         let number = view.events.store(&store);
         let own = view.events.subscriptions().filter(|(_, found)| Some(found.store) == number);
-        own.map(|(name, found)| SubscriptionReply::of(view, name, found)).collect::<Vec<_>>()
+        own.map(|(name, found)| reply(view, name, found)).collect::<Vec<_>>()
     })?;
     JsonResponse::of(&app.memory, &ListPage::whole(ticket.await?))
 }
@@ -157,7 +105,7 @@ async fn found(app: &App, store: &str, name: &str) -> Result<SubscriptionReply, 
     let ticket = app.database().read_for(resource, Operation::Describe, |view| {
         let number = view.events.store(store);
         let found = view.events.subscription(name).filter(|found| Some(found.store) == number);
-        found.map(|found| SubscriptionReply::of(view, name, found))
+        found.map(|found| reply(view, name, found))
     })?;
     ticket.await?.ok_or_else(|| Problem::not_found(format!("unknown subscription {name:?} in store {store:?}")))
 }
@@ -244,9 +192,11 @@ pub(crate) async fn fetch(
                 give_back(&app.database(), &jobs[number..])?;
                 break;
             }
-            let event = event.map(|event| to_raw_value(&shown_event(&event)).expect("an event has strings for keys"));
-            events.push(DeliveredJob { job: fetched(job), event });
+            events.push(event);
         }
+        let delivered =
+            |(job, event)| DeliveredJob { job: fetched(job), event: Option::as_ref(event).map(shown_event) };
+        let events = jobs.iter().zip(&events).map(delivered).collect();
         Ok(JsonResponse::of_done(&app.memory, &DeliveredReply { events }))
     })
     .await

@@ -9,12 +9,8 @@ use quire::graph::{Block, BlockId, Direction, GraphChangeKind, ListCursor, ListP
 use quire::{Database, ErrorKind, History, Operation, Place, Position, Resource, ResourceKind};
 use quire_access::BoundedRequest;
 use quire_api::{ListPage, NoFacts};
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use super::{
-    GraphRead, block_id, filter, given_name, is_by_id, is_count, position, snapshot, unknown_block, unknown_graph,
-};
+use super::{block_id, filter, given_name, is_by_id, is_count, position, snapshot, unknown_block, unknown_graph};
 use crate::app::App;
 use crate::body::{Body, BodyText};
 use crate::bytes::value;
@@ -25,7 +21,7 @@ use crate::idempotency::RequestKey;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
-use quire_api::reply::BlockReply;
+use quire_api::reply::{BlockCount, BlockReply, GraphRead, MissingBlock, VersionReply};
 use quire_api::request::PartRequest;
 
 /// How long a list searches for blocks before it returns what it has.
@@ -59,35 +55,6 @@ pub(super) fn block_reply(block: &Block<'_>) -> BlockReply {
         metadata: value(block.metadata.to_vec()),
         content: value(block.content.to_vec()),
     }
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct BlockCount {
-    position: u64,
-    count: u64,
-    /// The `cursor` that counts the remaining blocks; `null` when all are counted.
-    next_cursor: Option<String>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum VersionReply {
-    Put {
-        position: u64,
-        #[serde(flatten)]
-        block: Box<BlockReply>,
-    },
-    Deleted {
-        position: u64,
-        time_ms: u64,
-    },
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct MissingBlock {
-    id: String,
-    outgoing: usize,
-    incoming: usize,
 }
 
 /// `GET /v1/graphs/{graph}/blocks/{block}`: a block.

@@ -7,7 +7,7 @@ use quire::graph::BlockId;
 use quire::{GraphSnapshot, Position};
 use quire_access::BoundedRequest;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::blocks::block_within;
 use super::snapshot;
@@ -18,7 +18,7 @@ use crate::json::BoundedList;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames};
 use crate::response::JsonResponse;
-use quire_api::reply::BlockReply;
+use quire_api::reply::{BlocksAnswer, BlocksReply};
 use quire_api::request::BlockRequest;
 
 /// Maximum number of blocks in a request.
@@ -33,21 +33,6 @@ pub(crate) struct BlocksRequest<'r> {
     #[serde(borrow)]
     blocks: BoundedList<BlockRequest<'r>, BLOCKS_MAX>,
     at: Option<u64>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct BlocksReply<T> {
-    position: u64,
-    /// One result for each requested block, in the same order.
-    #[serde(flatten)]
-    found: T,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum BlocksAnswer {
-    Blocks(Vec<Option<BlockReply>>),
-    Exists(Vec<bool>),
 }
 
 /// `POST /v1/graphs/{graph}/get`: blocks, `null` for each missing one.

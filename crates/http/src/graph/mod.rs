@@ -16,9 +16,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::graph::BlockId;
 use quire::{Database, GraphSnapshot, Operation, Position, Resource, ResourceKind};
+use quire_api::reply::{GraphReply, MemoryReply, OneGraph};
 use quire_api::{Failure, ListPage};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::app::App;
 use crate::error::Problem;
@@ -33,74 +32,33 @@ pub(crate) use neighbours::{degree, neighbours};
 pub(crate) use transfer::{IMPORT_BYTES_MAX, export, import};
 pub(crate) use walks::{components, components_from, order, order_from, paths, walk};
 
-/// A graph and its size.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct GraphReply {
-    pub(crate) graph: String,
-    pub(crate) blocks: usize,
-    pub(crate) edges: usize,
-    /// For the metrics.
-    #[serde(skip)]
-    pub(crate) memory: MemoryReply,
-}
-
-/// The memory of the graph.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-pub(crate) struct MemoryReply {
-    pub(crate) memory_bytes: usize,
-    /// The part of it that is mapped, beyond the limit on the heap.
-    pub(crate) memory_mapped_bytes: usize,
-}
-
-/// A fact of a page of a graph.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct GraphRead {
-    /// The position that it was read at.
-    position: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct OneGraph {
-    #[serde(flatten)]
-    graph: GraphReply,
-    #[serde(flatten)]
-    memory: MemoryReply,
-    /// How long its history is kept; null for no limit.
-    history_ms: Option<u64>,
-    /// The number of versions of each block that are kept, whatever their age.
-    versions: u64,
-    /// The first position at which it can be read.
-    history_from: u64,
-    position: u64,
-}
-
-/// The first `count_max` graphs by name.
-pub(crate) async fn first(database: &Database, count_max: usize) -> Result<Vec<GraphReply>, Problem> {
+/// The first `count_max` graphs by name, with their memory.
+pub(crate) async fn first(database: &Database, count_max: usize) -> Result<Vec<(GraphReply, MemoryReply)>, Problem> {
     let graphs = database.read_permitted(|view| {
         let graphs = view
             .graphs
             .iter()
             .filter(|(name, _)| view.shows(ResourceKind::Graph, name))
             .take(count_max)
-            .map(|(name, graph)| reply(name, graph));
+            .map(|(name, graph)| (reply(name, graph), memory(graph)));
         graphs.collect::<Vec<_>>()
     })?;
     Ok(graphs.await?)
 }
 
 fn reply(name: &str, graph: &quire::graph::Graph) -> GraphReply {
-    GraphReply {
-        graph: name.to_owned(),
-        blocks: graph.block_count(),
-        edges: graph.edge_count(),
-        memory: MemoryReply { memory_bytes: graph.memory_bytes(), memory_mapped_bytes: graph.memory_lent_bytes() },
-    }
+    GraphReply { graph: name.to_owned(), blocks: graph.block_count(), edges: graph.edge_count() }
+}
+
+fn memory(graph: &quire::graph::Graph) -> MemoryReply {
+    MemoryReply { memory_bytes: graph.memory_bytes(), memory_mapped_bytes: graph.memory_lent_bytes() }
 }
 
 /// `GET /v1/graphs`: lists the graphs.
 pub(crate) async fn graphs(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    JsonResponse::of(&app.memory, &ListPage::whole(first(&app.database(), usize::MAX).await?))
+    let graphs = first(&app.database(), usize::MAX).await?.into_iter().map(|(graph, _)| graph);
+    JsonResponse::of(&app.memory, &ListPage::whole(graphs.collect()))
 }
 
 /// `GET /v1/graphs/{graph}`: the size of a graph.
@@ -115,10 +73,9 @@ pub(crate) async fn graph(
         let found = view.graphs.graph(&graph)?;
         let position = view.position.get();
         let (retention, history_from) = (found.retention(), found.history_from().get());
-        let graph = reply(&graph, found);
         Some(OneGraph {
-            memory: graph.memory,
-            graph,
+            memory: memory(found),
+            graph: reply(&graph, found),
             history_ms: retention.history_ms,
             versions: retention.versions.max(1),
             history_from,

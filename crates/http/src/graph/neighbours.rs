@@ -7,31 +7,16 @@ use quire::Position;
 use quire::graph::{BlockId, Direction, End, Neighbour};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use super::{GraphRead, block_id, is_by_id, is_count, name, position, snapshot};
+use super::{block_id, is_by_id, is_count, name, position, snapshot};
 use crate::app::App;
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
-use quire_api::reply::NeighbourReply;
+use quire_api::reply::{Degree, GraphRead, NeighbourCount, NeighbourReply};
 
 pub(super) const DIRECTIONS: [(&str, Direction); 3] =
     [("outgoing", Direction::Outgoing), ("incoming", Direction::Incoming), ("both", Direction::Both)];
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct NeighbourCount {
-    position: u64,
-    count: usize,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Degree {
-    position: u64,
-    outgoing: usize,
-    incoming: usize,
-}
 
 /// `GET /v1/graphs/{graph}/blocks/{block}/degree`: the number of its edges, in each direction.
 pub(crate) async fn degree(

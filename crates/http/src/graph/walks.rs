@@ -1,5 +1,6 @@
 //! Walks, paths between two blocks, and orders and components of the blocks that a walk reaches.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,9 @@ use crate::error::Problem;
 use crate::json::BoundedList;
 use crate::params::{Params, PathNames, within};
 use crate::response::{JsonResponse, bounded};
+use quire_api::reply::{
+    ComponentsReply, NamedBlock, OrderReply, PathsReply, VisitReply, WalkCount, WalkReply, WalkedEdgeReply,
+};
 use quire_api::request::BlockRequest;
 
 /// Default and maximum depth of a walk.
@@ -39,79 +43,6 @@ const EDGE_BYTES: usize = 200;
 
 const ORDERS: [(&str, TraversalOrder); 2] =
     [("breadth", TraversalOrder::BreadthFirst), ("depth", TraversalOrder::DepthFirst)];
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct WalkReply {
-    visits: Vec<VisitReply>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    edges: Option<Vec<WalkedEdgeReply>>,
-    /// The limit that ended the walk; `null` when it is complete.
-    bound: Option<&'static str>,
-    position: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct WalkCount {
-    /// The number of visits.
-    count: usize,
-    /// The number of edges between them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    edges: Option<usize>,
-    bound: Option<&'static str>,
-    position: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct VisitReply {
-    id: String,
-    name: Option<String>,
-    depth: usize,
-    /// The id of the previous block on the path.
-    from: Option<String>,
-    /// The edge from there.
-    #[serde(rename = "type")]
-    edge_type: Option<String>,
-    /// Which end of that edge it is.
-    end: Option<&'static str>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct WalkedEdgeReply {
-    source: String,
-    #[serde(rename = "type")]
-    edge_type: String,
-    target: String,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct PathsReply {
-    paths: Vec<Vec<VisitReply>>,
-    bound: Option<&'static str>,
-    position: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct OrderReply {
-    order: Vec<NamedBlock>,
-    cycles: Vec<Vec<NamedBlock>>,
-    /// Blocks after a cycle that are on no cycle.
-    behind: Vec<NamedBlock>,
-    bound: Option<&'static str>,
-    position: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ComponentsReply {
-    components: Vec<Vec<NamedBlock>>,
-    bound: Option<&'static str>,
-    position: u64,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct NamedBlock {
-    id: String,
-    name: Option<String>,
-}
 
 /// The parameters of a walk.
 struct WalkParams {
@@ -447,14 +378,14 @@ fn is_there(snapshot: &GraphSnapshot, id: BlockId, name: Option<&str>) -> Result
     if snapshot.contains(id)? { Ok(()) } else { Err(unknown_block(snapshot, id, name)) }
 }
 
-fn bound(bound: WalkBound) -> &'static str {
-    match bound {
+fn bound(bound: WalkBound) -> Cow<'static, str> {
+    Cow::Borrowed(match bound {
         WalkBound::Depth => "depth",
         WalkBound::Visited => "visited",
         WalkBound::Results => "limit",
         WalkBound::Time => "time",
         WalkBound::Steps => "steps",
-    }
+    })
 }
 
 /// The end of the time that a request may take, for the walk and for the names in its response.
@@ -499,7 +430,7 @@ impl<'a> NameCache<'a> {
 
     /// The limit that ended a result of a walk. The limit of the response is reached last, and
     /// reported first.
-    fn bound_of_whole(&self, walked: &Walk, is_cut: bool) -> Option<&'static str> {
+    fn bound_of_whole(&self, walked: &Walk, is_cut: bool) -> Option<Cow<'static, str>> {
         Some(WalkBound::Results).filter(|_| is_cut).or(self.bound(walked.bound())).map(bound)
     }
 
@@ -559,7 +490,7 @@ impl<'a> NameCache<'a> {
             depth: visit.depth,
             from: visit.from.map(|step| step.block.to_string()),
             edge_type: visit.from.map(|step| self.edge_types[usize::from(step.edge_type)].clone()),
-            end: visit.from.map(|step| shown(step.end)),
+            end: visit.from.map(|step| shown(step.end).into()),
         })
     }
 }
@@ -594,6 +525,6 @@ mod tests {
         assert_eq!(names.visits(walked.visits()).expect("read").len(), 0);
         assert_eq!(names.sets(vec![vec![ewr], vec![iah]]).expect("read").len(), 0);
         assert_eq!(names.bound(None), Some(WalkBound::Time));
-        assert_eq!(names.bound_of_whole(&walked, true), Some("limit"));
+        assert_eq!(names.bound_of_whole(&walked, true).as_deref(), Some("limit"));
     }
 }

@@ -7,33 +7,20 @@ use quire_api::request::{
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use crate::compact::CompactionReply;
-use crate::events::project::{ProjectReply, ProjectRequest};
-use crate::events::subscriptions::{DeliveredReply, SubscriptionReply};
-use crate::graph::blocks::{BlockCount, MissingBlock, VersionReply};
-use crate::graph::get::{BlocksAnswer, BlocksReply, BlocksRequest};
-use crate::graph::neighbours::{Degree, NeighbourCount};
-use crate::graph::transfer::commit::ImportReply;
-use crate::graph::walks::{ComponentsReply, OrderReply, PathsReply, StartsRequest, WalkCount, WalkReply};
-use crate::graph::{GraphRead, GraphReply, OneGraph};
+use crate::events::project::ProjectRequest;
+use crate::graph::get::BlocksRequest;
+use crate::graph::walks::StartsRequest;
 use crate::groups::{GroupEventRequest, PositionRequest};
-use crate::health::Health;
 use crate::queues::FetchAllRequest;
-use crate::stats::Stats;
-use quire_api::reply::BlockReply;
-use quire_api::reply::BulkReply;
-use quire_api::reply::CommitReply;
-use quire_api::reply::EdgeReply;
-use quire_api::reply::JobEventReply;
-use quire_api::reply::NeighbourReply;
-use quire_api::reply::ProjectionReply;
-use quire_api::reply::{AppendReply, EventReply, EventsRead, SourceReply, SourcesRead, StatsReply, StoreReply};
-use quire_api::reply::{ChangeReply, ChangesRead};
-use quire_api::reply::{FetchReply, QueueReply};
-use quire_api::reply::{GroupEventReply, GroupReply, GroupWithOffsets, PositionReply};
-use quire_api::reply::{JobReply, JobWithHistory};
-use quire_api::reply::{RecordReply, RecordsPosition};
-use quire_api::reply::{TopicGroupReply, TopicReply, TopicWithPartitions};
+use quire_api::reply::{
+    AppendReply, BlockCount, BlockReply, BlocksAnswer, BlocksReply, BulkReply, ChangeReply, ChangesRead, CommitReply,
+    CompactionReply, ComponentsReply, Degree, DeliveredReply, EdgeReply, EventReply, EventsRead, FetchReply, GraphRead,
+    GraphReply, GroupEventReply, GroupReply, GroupWithOffsets, Health, ImportReply, JobEventReply, JobReply,
+    JobWithHistory, MissingBlock, NeighbourCount, NeighbourReply, OneGraph, OrderReply, PathsReply, PositionReply,
+    ProjectReply, ProjectionReply, QueueReply, RecordReply, RecordsPosition, SourceReply, SourcesRead, Stats,
+    StatsReply, StoreReply, SubscriptionReply, TopicGroupReply, TopicReply, TopicWithPartitions, VersionReply,
+    WalkCount, WalkReply,
+};
 use quire_api::request::FetchRequest;
 use quire_api::request::ReadRequest;
 

@@ -8,13 +8,12 @@ use std::collections::HashSet;
 
 use quire::graph::{BlockId, BlockRef, Command, GraphLimit, PutBlock, PutEdge, Refusal, check_graph};
 use quire::{Commit, Database, Operation, Outcome, Part, ReadView, Reason, Resource, ResourceKind};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::caller::ImportClient;
 use super::item::{EndItem, Item, NumberedItem, wrong};
 use crate::commit::committed;
 use crate::error::Problem;
+use quire_api::reply::{ImportProgress, ImportReply};
 
 /// An upper bound of the bytes of a commit in the log besides its items: its header, and the name
 /// of the graph.
@@ -34,23 +33,6 @@ pub(super) struct ImportOptions {
     pub(super) may_batch: bool,
     /// Put edges to missing blocks.
     pub(super) allow_missing: bool,
-}
-
-/// The progress of an import.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-pub(crate) struct ImportProgress {
-    /// The number of committed items.
-    imported: usize,
-    of: usize,
-}
-
-/// The result of an import.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ImportReply {
-    blocks: usize,
-    edges: usize,
-    commits: usize,
-    position: u64,
 }
 
 /// Commits the items. Calls `progress` before and after each commit with the number of committed

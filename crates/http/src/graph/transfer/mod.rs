@@ -42,8 +42,9 @@ use crate::memory::Claim;
 use crate::params::{Params, PathNames};
 use crate::response::{aside, bounded, text_of};
 use caller::{ImportClient, ResponseGuard};
-use commit::{ImportOptions, ImportProgress, ImportReply};
+use commit::ImportOptions;
 use item::{Item, ItemList, NumberedItem};
+use quire_api::reply::{ImportProgress, ImportReply};
 
 /// Maximum size of an import in bytes.
 pub(crate) const IMPORT_BYTES_MAX: usize = 256 << 20;
