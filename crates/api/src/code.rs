@@ -115,6 +115,9 @@ kafka_codes! {
     NonEmptyGroup = 68, "NON_EMPTY_GROUP";
     GroupIdNotFound = 69, "GROUP_ID_NOT_FOUND";
     InvalidRecord = 87, "INVALID_RECORD";
+    ResourceNotFound = 91, "RESOURCE_NOT_FOUND";
+    DuplicateResource = 92, "DUPLICATE_RESOURCE";
+    UnacceptableCredential = 93, "UNACCEPTABLE_CREDENTIAL";
     UnknownTopicId = 100, "UNKNOWN_TOPIC_ID";
 }
 
@@ -194,6 +197,9 @@ codes! {
     OutOfRange "out_of_range" "OUT_OF_RANGE" 400 InvalidArgument "A number or size is outside of its range." "Choose a value in the range."
     NotJson "not_json" "NOT_JSON" 400 InvalidArgument "Metadata or properties are not JSON." "Give valid JSON."
     OverLimit "over_limit" "OVER_LIMIT" 400 InvalidArgument "A size or number exceeds a limit of graphs." "Give less."
+    InvalidRule "invalid_rule" "INVALID_RULE" 400 InvalidArgument "An access rule is invalid." "Correct the rule."
+    InvalidCredential "invalid_credential" "INVALID_CREDENTIAL" 400 InvalidArgument "The credential of a password is invalid." "Correct its iterations, salt and keys."
+    ExpiryRequired "expiry_required" "EXPIRY_REQUIRED" 400 InvalidArgument "The API key of a user without the role `admin` must expire." "Give the key a lifetime."
     InvalidIdempotencyKey "invalid_idempotency_key" "INVALID_IDEMPOTENCY_KEY" 400 InvalidArgument "An idempotency key is invalid." "Give 1 to 255 bytes without control characters."
     // Conflicts with the current state.
     ConditionFailed "condition_failed" "CONDITION_FAILED" 409 Aborted "A condition does not hold." "Read again, then decide again."
@@ -240,10 +246,23 @@ codes! {
     MissingBlock "missing_block" "MISSING_BLOCK" 409 FailedPrecondition "An end of the edge does not exist." "Put the block first, or set `allow_missing`."
     TooManyEdges "too_many_edges" "TOO_MANY_EDGES" 409 FailedPrecondition "The commit deletes too many edges." "Delete edges of the block in several commits first."
     AheadOfLog "ahead_of_log" "AHEAD_OF_LOG" 409 FailedPrecondition "The position is beyond the end of the log." "Choose a position up to the end."
+    UserExists "user_exists" "USER_EXISTS" 409 AlreadyExists "The user already exists." "Use it, or choose another name."
+    UnknownUser "unknown_user" "UNKNOWN_USER" 409 NotFound "The user does not exist." "Correct the name, or create the user."
+    KeyExists "key_exists" "KEY_EXISTS" 409 AlreadyExists "An API key of this id already exists." "Create another key."
+    UnknownKey "unknown_key" "UNKNOWN_KEY" 409 NotFound "The API key does not exist." "Correct the id."
+    UnknownRole "unknown_role" "UNKNOWN_ROLE" 409 NotFound "The role does not exist." "Correct the name, or put the role."
+    BuiltInRole "built_in_role" "BUILT_IN_ROLE" 409 FailedPrecondition "A built-in role cannot be changed." "Put a role of another name."
+    RoleInUse "role_in_use" "ROLE_IN_USE" 409 FailedPrecondition "A user has the role." "Change the roles of its users first."
+    AccessEnabled "access_enabled" "ACCESS_ENABLED" 409 FailedPrecondition "Access control is already enabled." "Use an administrator's key."
+    AccessDisabled "access_disabled" "ACCESS_DISABLED" 409 FailedPrecondition "Access control is not enabled." "Create the first administrator."
+    NoAdmin "no_admin" "NO_ADMIN" 409 FailedPrecondition "No enabled user has the role `admin`." "Create an administrator first."
+    Unaudited "unaudited" "UNAUDITED" 409 FailedPrecondition "The audit event of a change of access is refused." "Remove the cause, which the message names."
     Refused "refused" "REFUSED" 409 FailedPrecondition "The current state does not allow the commit." "Read again, then decide again."
     // Everything else.
     Unauthenticated "unauthenticated" "UNAUTHENTICATED" 401 Unauthenticated "The request has no valid credentials." "Send a valid API key."
     NotPermitted "not_permitted" "NOT_PERMITTED" 403 PermissionDenied "The client lacks a permission." "Ask an administrator for the permission."
+    OwnerOnly "owner_only" "OWNER_ONLY" 403 PermissionDenied "Only the owner of the directory may do this." "Use a program that opens the directory."
+    ReservedStore "reserved_store" "RESERVED_STORE" 403 PermissionDenied "Only the database itself changes the event store." "Choose another store."
     ReadOnly "read_only" "READ_ONLY" 403 FailedPrecondition "The database was opened read-only." "Use a server that writes."
     ForeignOrigin "foreign_origin" "FOREIGN_ORIGIN" 403 PermissionDenied "A page of another origin sent the request." "Call from a program, or allow the origin."
     NotFound "not_found" "NOT_FOUND" 404 NotFound "The named thing does not exist." "Correct the name or position."

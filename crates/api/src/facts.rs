@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use quire::{
     ClaimRefusal, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal, PermissionRefusal, Reason, events, graph, jobs,
-    streams,
+    streams, system,
 };
 
 /// The unit of durations in a protocol.
@@ -93,6 +93,7 @@ pub(crate) fn of_reason(reason: &Reason, unit: TimeUnit) -> Vec<FailureFact> {
         Reason::Events(refusal) => of_events(refusal),
         Reason::Jobs(refusal) => of_jobs(refusal, unit),
         Reason::Graph(refusal) => of_graph(refusal),
+        Reason::System(refusal) => of_system(refusal),
         Reason::Idempotency(refusal) => of_idempotency(refusal),
         Reason::NotPermitted(refused) => of_permission(&refused.refusal),
     }
@@ -225,6 +226,7 @@ fn of_events(refusal: &events::Refusal) -> Vec<FailureFact> {
         Refusal::AheadOfStore { position, head } => {
             vec![fact("position", position.get()), fact("head", head.get())]
         }
+        Refusal::ReservedStore { store } => vec![fact("store", &**store)],
         Refusal::Claim(refusal) => of_claim(refusal),
         Refusal::NothingAsked
         | Refusal::InvalidName(_)
@@ -297,6 +299,27 @@ fn of_graph(refusal: &graph::Refusal) -> Vec<FailureFact> {
             vec![fact("limit", limit.to_string()), fact("given", *found), fact("most", limit.max())]
         }
         Refusal::Claim(refusal) => of_claim(refusal),
+    }
+}
+
+fn of_system(refusal: &system::Refusal) -> Vec<FailureFact> {
+    use system::Refusal;
+    match refusal {
+        Refusal::UserExists { user } | Refusal::UnknownUser { user } | Refusal::ExpiryRequired { user } => {
+            vec![fact("user", &**user)]
+        }
+        Refusal::UnknownRole { role } | Refusal::BuiltInRole { role } => vec![fact("role", &**role)],
+        Refusal::RoleInUse { role, user } => vec![fact("role", &**role), fact("user", &**user)],
+        Refusal::KeyExists { key } | Refusal::UnknownKey { key } => vec![fact("key", key.as_str())],
+        Refusal::LimitExceeded(limit) => vec![fact("limit", limit.name()), fact("most", limit.max())],
+        Refusal::InvalidName(_)
+        | Refusal::InvalidRule(_)
+        | Refusal::InvalidCredential
+        | Refusal::AlreadyEnabled
+        | Refusal::NotEnabled
+        | Refusal::NoAdmin
+        | Refusal::OwnerOnly
+        | Refusal::Unaudited { .. } => Vec::new(),
     }
 }
 

@@ -47,4 +47,5 @@ pub use failure::Failure;
 pub use page::{ListPage, NoFacts};
 pub use table::{
     Row, of_claim, of_error, of_events, of_graph, of_idempotency, of_jobs, of_permission, of_reason, of_streams,
+    of_system,
 };

@@ -4,7 +4,7 @@ use quire::graph::{BlockId, End, GraphLimit, NotJson, Version};
 use quire::streams::{Generation, MemberId, ProducerId, TopicId, TopicNameProblem};
 use quire::{
     ClaimLimit, ClaimRefusal, ErrorKind, IdempotencyRefusal, ModelId, NameKind, NotPermitted, Operation,
-    PermissionRefusal, Position, Reason, Resource, ResourceKind, Sequence, events, graph, jobs, streams,
+    PermissionRefusal, Position, Reason, Resource, ResourceKind, Sequence, events, graph, jobs, streams, system,
 };
 
 use crate::{Row, of_error, of_reason};
@@ -15,11 +15,12 @@ pub fn reasons() -> Vec<Reason> {
     let events = events().into_iter().map(Reason::Events);
     let jobs = jobs().into_iter().map(Reason::Jobs);
     let graph = graph().into_iter().map(Reason::Graph);
+    let system = system().into_iter().map(Reason::System);
     let keys = idempotency().into_iter().map(Reason::Idempotency);
     let permissions = permissions()
         .into_iter()
         .map(|refusal| Reason::NotPermitted(NotPermitted { model: ModelId::STREAMS, refusal }));
-    streams.chain(events).chain(jobs).chain(graph).chain(keys).chain(permissions).collect()
+    streams.chain(events).chain(jobs).chain(graph).chain(system).chain(keys).chain(permissions).collect()
 }
 
 /// A missing permission on each kind of resource.
@@ -123,6 +124,7 @@ pub fn events() -> Vec<events::Refusal> {
         Refusal::TooManyProjections,
         Refusal::UnknownProjection,
         Refusal::ProjectionMoved { position },
+        Refusal::ReservedStore { store: "quire/audit".to_owned() },
     ];
     samples.extend(claims().map(Refusal::Claim));
     samples
@@ -170,6 +172,33 @@ pub fn graph() -> Vec<graph::Refusal> {
     ];
     samples.extend(claims().map(Refusal::Claim));
     samples
+}
+
+/// Each refusal of a change of users, keys, roles or rules.
+pub fn system() -> Vec<system::Refusal> {
+    use system::{AccessLimit, AccessNameProblem, KeyId, Refusal, RuleProblem};
+    let (user, role) = (|| "ann".to_owned(), || "clerk".to_owned());
+    let key = KeyId::parse("8f3kQ0aZ1b").expect("an id");
+    vec![
+        Refusal::InvalidName(AccessNameProblem::Empty),
+        Refusal::UserExists { user: user() },
+        Refusal::UnknownUser { user: user() },
+        Refusal::UnknownRole { role: role() },
+        Refusal::BuiltInRole { role: "admin".to_owned() },
+        Refusal::RoleInUse { role: role(), user: user() },
+        Refusal::KeyExists { key },
+        Refusal::UnknownKey { key },
+        Refusal::ExpiryRequired { user: user() },
+        Refusal::InvalidRule(RuleProblem::PrefixOfSpaces),
+        Refusal::InvalidCredential,
+        Refusal::LimitExceeded(AccessLimit::Users),
+        Refusal::LimitExceeded(AccessLimit::NoteBytes),
+        Refusal::AlreadyEnabled,
+        Refusal::NotEnabled,
+        Refusal::NoAdmin,
+        Refusal::OwnerOnly,
+        Refusal::Unaudited { reason: "Kafka clients see another object".to_owned() },
+    ]
 }
 
 #[cfg(test)]
@@ -263,6 +292,7 @@ mod tests {
                     TooManyProjections,
                     UnknownProjection,
                     ProjectionMoved { .. },
+                    ReservedStore { .. },
                     Claim(_),
                 ]
             );
@@ -288,6 +318,31 @@ mod tests {
                     ControlCharacter { .. },
                     Claim(_),
                     NotPermitted(_),
+                ]
+            );
+        }
+        {
+            use system::Refusal::*;
+            check_kinds!(
+                system(),
+                [
+                    InvalidName(_),
+                    UserExists { .. },
+                    UnknownUser { .. },
+                    UnknownRole { .. },
+                    BuiltInRole { .. },
+                    RoleInUse { .. },
+                    KeyExists { .. },
+                    UnknownKey { .. },
+                    ExpiryRequired { .. },
+                    InvalidRule(_),
+                    InvalidCredential,
+                    LimitExceeded(_),
+                    AlreadyEnabled,
+                    NotEnabled,
+                    NoAdmin,
+                    OwnerOnly,
+                    Unaudited { .. },
                 ]
             );
         }

@@ -4,6 +4,7 @@
 
 use quire::{
     ClaimRefusal, ErrorKind, IdempotencyRefusal, PermissionRefusal, Reason, ResourceKind, events, graph, jobs, streams,
+    system,
 };
 
 use crate::{Code, KafkaCode};
@@ -62,6 +63,7 @@ pub fn of_reason(reason: &Reason) -> Row {
         Reason::Events(refusal) => of_events(refusal),
         Reason::Jobs(refusal) => of_jobs(refusal),
         Reason::Graph(refusal) => of_graph(refusal),
+        Reason::System(refusal) => of_system(refusal),
         Reason::Idempotency(refusal) => of_idempotency(refusal),
         Reason::NotPermitted(refused) => of_permission(&refused.refusal),
     }
@@ -167,6 +169,7 @@ pub fn of_events(refusal: &events::Refusal) -> Row {
         Refusal::TooManyProjections => Code::TooManyProjections,
         Refusal::UnknownProjection => Code::UnknownProjection,
         Refusal::ProjectionMoved { .. } => Code::ProjectionMoved,
+        Refusal::ReservedStore { .. } => Code::ReservedStore,
         Refusal::Claim(refusal) => return of_claim(refusal),
     })
 }
@@ -206,4 +209,36 @@ pub fn of_graph(refusal: &graph::Refusal) -> Row {
         Refusal::OverLimit { .. } => Code::OverLimit,
         Refusal::Claim(refusal) => return of_claim(refusal),
     })
+}
+
+/// The row of a refused change of users, keys, roles or rules.
+pub fn of_system(refusal: &system::Refusal) -> Row {
+    use system::{AccessLimit, Refusal};
+    match refusal {
+        Refusal::InvalidName(_) => kafka(Code::InvalidName, KafkaCode::InvalidRequest),
+        Refusal::UserExists { .. } => kafka(Code::UserExists, KafkaCode::DuplicateResource),
+        Refusal::UnknownUser { .. } => kafka(Code::UnknownUser, KafkaCode::ResourceNotFound),
+        Refusal::UnknownRole { .. } => kafka(Code::UnknownRole, KafkaCode::ResourceNotFound),
+        Refusal::InvalidRule(_) => kafka(Code::InvalidRule, KafkaCode::InvalidRequest),
+        Refusal::InvalidCredential => kafka(Code::InvalidCredential, KafkaCode::UnacceptableCredential),
+        Refusal::LimitExceeded(limit) => match limit {
+            AccessLimit::Users | AccessLimit::Keys | AccessLimit::Roles | AccessLimit::Rules => {
+                kafka(Code::LimitExceeded, KafkaCode::PolicyViolation)
+            }
+            AccessLimit::RolesOfUser | AccessLimit::RulesOfKey | AccessLimit::NoteBytes | AccessLimit::RulesOfRole => {
+                row(Code::OutOfRange)
+            }
+        },
+        Refusal::Unaudited { .. } => kafka(Code::Unaudited, KafkaCode::PolicyViolation),
+        // The Kafka protocol changes neither roles nor keys, and does not enable access control.
+        Refusal::BuiltInRole { .. } => row(Code::BuiltInRole),
+        Refusal::RoleInUse { .. } => row(Code::RoleInUse),
+        Refusal::KeyExists { .. } => row(Code::KeyExists),
+        Refusal::UnknownKey { .. } => row(Code::UnknownKey),
+        Refusal::ExpiryRequired { .. } => row(Code::ExpiryRequired),
+        Refusal::AlreadyEnabled => row(Code::AccessEnabled),
+        Refusal::NotEnabled => row(Code::AccessDisabled),
+        Refusal::NoAdmin => row(Code::NoAdmin),
+        Refusal::OwnerOnly => row(Code::OwnerOnly),
+    }
 }

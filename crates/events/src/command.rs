@@ -75,6 +75,22 @@ impl Command<'_> {
         }
     }
 
+    /// The store whose events or settings the command changes. A condition and a subscription only
+    /// read.
+    pub fn changed_store(&self) -> Option<&str> {
+        match self {
+            Command::Append(Append { events, conditions, .. }) if events.is_empty() && !conditions.is_empty() => None,
+            Command::Append(Append { store, .. })
+            | Command::Upstream(Upstream { store, .. })
+            | Command::Trim { store, .. }
+            | Command::Forget { store, .. }
+            | Command::SetRetention { store, .. }
+            | Command::SaveProjection(SaveProjection { store, .. })
+            | Command::DropProjection { store, .. } => Some(store),
+            Command::PutSubscription(_) | Command::MoveSubscription(_) | Command::DropSubscription { .. } => None,
+        }
+    }
+
     /// Whether the command only removes data. A full disk keeps some space for such commands.
     pub fn frees_space(&self) -> bool {
         match self {

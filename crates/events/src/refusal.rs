@@ -2,6 +2,7 @@
 //!
 //! Indexes count from 0, in the order of the request.
 
+use alloc::string::String;
 use core::fmt;
 
 use quire_model::{ClaimRefusal, Stop};
@@ -135,6 +136,11 @@ pub enum Refusal {
     ProjectionMoved {
         /// The position of the saved state.
         position: EventPosition,
+    },
+    /// Only the database itself changes this store.
+    ReservedStore {
+        /// Its name.
+        store: String,
     },
     /// Another object has the topic name of the store or of the subscription's queue, or the
     /// database has as many stores as it may.
@@ -274,6 +280,9 @@ impl From<Refusal> for Stop<Refusal> {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Refusal::ReservedStore { store } => {
+                write!(f, "the event store {store} is reserved: only the database itself appends to it")
+            }
             Refusal::ConditionFailed { condition, position: Some(position) } => {
                 write!(f, "condition {condition} failed: it conflicts with event {position}")
             }

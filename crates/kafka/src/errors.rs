@@ -12,7 +12,7 @@ use quire::streams::wire::{BatchError, RecordError};
 use quire::streams::{Refusal, StreamReadError};
 use quire::{CommitRefusal, DecideError, Error, NotPermitted, PermissionRefusal, Reason};
 use quire_access::budget::BudgetRefusal;
-use quire_api::{Row, of_error, of_permission, of_streams};
+use quire_api::{Row, of_error, of_permission, of_streams, of_system};
 
 /// An error code, and a message where the protocol has a field for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +74,7 @@ impl From<CommitRefusal> for KafkaError {
         match refused.reason {
             Reason::Streams(refusal) => refusal.into(),
             Reason::NotPermitted(NotPermitted { refusal, .. }) => refusal.into(),
+            Reason::System(refusal) => KafkaError::new(code_of(of_system(&refusal)), refusal),
             // This protocol writes to topics only.
             Reason::Events(_) | Reason::Jobs(_) | Reason::Graph(_) | Reason::Idempotency(_) => {
                 KafkaError::new(ResponseError::UnknownServerError, refused)
@@ -160,6 +161,12 @@ mod tests {
             let (code, message) = (of_streams(&refusal).kafka.expect("Kafka clients meet it"), refusal.to_string());
             let error = KafkaError::from(CommitRefusal { part: 0, reason: Reason::Streams(refusal) });
             assert_eq!((error.code.code(), error.message), (code.number(), message));
+        }
+        for refusal in samples::system() {
+            let code = of_system(&refusal).kafka.map_or(-1, |code| code.number());
+            let message = refusal.to_string();
+            let error = KafkaError::from(CommitRefusal { part: 0, reason: Reason::System(refusal) });
+            assert_eq!((error.code.code(), error.message), (code, message));
         }
         for kind in ErrorKind::ALL {
             let error = KafkaError::from(Error::new(kind, "it failed"));

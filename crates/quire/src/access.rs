@@ -94,7 +94,7 @@ impl<'a> AccessControl<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] with the refusal as its message, as all changes; the errors of a
-    /// commit.
+    /// commit. [`Error::refusal`] has the index of the refused change and the reason.
     pub fn create_user(&self, user: &str, roles: &[&str]) -> Result<()> {
         self.change(&[Command::CreateUser { user, roles }]).map(drop)
     }
@@ -155,6 +155,9 @@ impl<'a> AccessControl<'a> {
 
     /// Disables access control. Users, keys and rules stay, without effect.
     ///
+    /// Only the owner of the directory can do this: a client of a server is refused, whatever its
+    /// rules. Stop servers first: their addresses were chosen for a database with access control.
+    ///
     /// # Errors
     /// As [`AccessControl::create_user`].
     pub fn disable(&self) -> Result<()> {
@@ -169,7 +172,10 @@ impl<'a> AccessControl<'a> {
         let commands = Commands { system: commands, author: Some(self.author), ..Commands::default() };
         let mut replies = Replies::new();
         let verdict = self.database.commit_and_wait(self.database.now(), &commands, &mut replies)?;
-        verdict.map_err(|refused| Error::from(*refused))?;
+        verdict.map_err(|refused| {
+            let message = refused.reason.to_string();
+            Error::refused(*refused, message)
+        })?;
         Ok(replies.system)
     }
 

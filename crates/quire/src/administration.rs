@@ -69,6 +69,9 @@ impl Acts {
         commands.events.iter().for_each(|command| report_events(command, position));
         commands.jobs.iter().for_each(|command| report_jobs(command, position));
         commands.graph.iter().for_each(|command| report_graph(command, position));
+        commands.system.iter().for_each(|command| {
+            info!(target: TARGET, position, operation = command.operation(), thing = command.thing(), "changed access");
+        });
     }
 
     /// A topic in a report: its name, or its id when it has no name.

@@ -16,7 +16,7 @@ use quire_shard::{
 };
 
 use crate::administration::{self, Acts};
-use crate::commit::Commit;
+use crate::commit::{Commit, Part};
 use crate::outcome::{AcceptedCommit, Outcome};
 use crate::parts::{CommandsByModel, EncodedMessages, TagSlices, in_order, part_of};
 use crate::shards::Shards;
@@ -276,8 +276,10 @@ impl Database {
     /// zero, and a message without a time has the time zero. See [`Commit::fingerprint`].
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a message that can't be encoded.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a message that can't be encoded, and
+    /// for a commit with a change of access, which takes no idempotency key.
     pub fn fingerprint(&self, commit: &Commit<'_>) -> Result<Fingerprint> {
+        check_takes_key(commit)?;
         let start = Timestamp::ZERO;
         let compressor = self.shards.only().compressor();
         let mut encoded = EncodedMessages::messages(commit.parts(), start, compressor, |_| Ok(Codec::None))?;
@@ -290,6 +292,7 @@ impl Database {
     #[inline]
     fn key_of<'c>(&self, commit: &'c Commit<'_>) -> Result<Option<IdempotencyKey<'c>>> {
         let Some(key) = commit.key() else { return Ok(None) };
+        check_takes_key(commit)?;
         let fingerprint = commit.given_fingerprint().map_or_else(|| self.fingerprint(commit), Ok)?;
         Ok(Some(IdempotencyKey { key, fingerprint }))
     }
@@ -510,6 +513,18 @@ fn told(
         is_replay,
         replies: in_order(commit.parts(), replies),
     })
+}
+
+/// Checks that a commit may have an idempotency key. A change of access has none, so that no answer
+/// about it is stored beyond the audit event.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`].
+fn check_takes_key(commit: &Commit<'_>) -> Result<()> {
+    if commit.parts().iter().any(|part| matches!(part, Part::System(_))) {
+        return Err(Error::new(ErrorKind::Invalid, "a commit that changes access takes no idempotency key"));
+    }
+    Ok(())
 }
 
 fn outcome(commit: &Commit<'_>, verdict: Result<AcceptedCommit, CommitRefusal>) -> Outcome {

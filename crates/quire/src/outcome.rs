@@ -4,7 +4,7 @@
 use quire_model::At;
 use quire_shard::{CommitRefusal, Error};
 
-use crate::{events, graph, jobs, streams};
+use crate::{events, graph, jobs, streams, system};
 
 /// The outcome of a commit. A refusal is a result, not an error.
 ///
@@ -79,4 +79,6 @@ pub enum Reply {
     Jobs(jobs::Reply),
     /// The reply of a graph.
     Graph(graph::Reply),
+    /// The reply to a change of users, keys, roles or rules.
+    System(system::Reply),
 }

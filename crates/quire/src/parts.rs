@@ -11,7 +11,7 @@ use crate::events::{Append, Condition, NewEvent, Upstream};
 use crate::graph::{DeleteBlock, DeleteEdge};
 use crate::outcome::Reply;
 use crate::streams::{Committer, TopicRef};
-use crate::{Result, Timestamp, events, graph, jobs, scratch, streams};
+use crate::{Result, Timestamp, events, graph, jobs, scratch, streams, system};
 
 /// The encoded messages of a commit, in the order of its parts.
 pub(crate) struct EncodedMessages {
@@ -39,6 +39,7 @@ pub(crate) struct CommandsByModel<'c> {
     events: Vec<events::Command<'c>>,
     jobs: Vec<jobs::Command<'c>>,
     graph: Vec<graph::Command<'c>>,
+    system: Vec<system::Command<'c>>,
 }
 
 impl EncodedMessages {
@@ -107,8 +108,13 @@ impl<'c> CommandsByModel<'c> {
             TextList::Slice(words) => *words,
             TextList::List(_) => tags.next().expect("every list of tags was made a slice"),
         };
-        let mut sorted =
-            CommandsByModel { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new() };
+        let mut sorted = CommandsByModel {
+            streams: Vec::new(),
+            events: Vec::new(),
+            jobs: Vec::new(),
+            graph: Vec::new(),
+            system: Vec::new(),
+        };
         for part in parts {
             match part {
                 Part::Produce { topic, message } => {
@@ -162,6 +168,7 @@ impl<'c> CommandsByModel<'c> {
                     sorted.graph.push(graph::Command::DeleteEdge(DeleteEdge { graph, source, edge_type, target }));
                 }
                 Part::Graph(command) => sorted.graph.push(*command),
+                Part::System(command) => sorted.system.push(command.clone()),
             }
         }
         sorted.streams.iter_mut().try_for_each(note)?;
@@ -174,8 +181,8 @@ impl<'c> CommandsByModel<'c> {
     }
 
     pub(crate) fn commands(&self) -> Commands<'_, 'c> {
-        let CommandsByModel { streams, events, jobs, graph } = self;
-        Commands { streams, events, jobs, graph, ..Commands::default() }
+        let CommandsByModel { streams, events, jobs, graph, system } = self;
+        Commands { streams, events, jobs, graph, system, ..Commands::default() }
     }
 }
 
@@ -185,11 +192,13 @@ pub(crate) fn in_order(parts: &[Part<'_>], replies: &mut Replies) -> Vec<Reply> 
     let mut events = replies.events.drain(..).map(Reply::Events);
     let mut jobs = replies.jobs.drain(..).map(Reply::Jobs);
     let mut graph = replies.graph.drain(..).map(Reply::Graph);
+    let mut system = replies.system.drain(..).map(Reply::System);
     let mut reply = |part: &Part<'_>| match part.model() {
         PartModel::Streams => streams.next(),
         PartModel::Events => events.next(),
         PartModel::Jobs => jobs.next(),
         PartModel::Graph => graph.next(),
+        PartModel::System => system.next(),
     };
     parts.iter().map(|part| reply(part).expect("every part has a reply")).collect()
 }
@@ -202,6 +211,7 @@ pub(crate) fn part_of(parts: &[Part<'_>], refused: &CommitRefusal) -> usize {
         Reason::Events(_) => PartModel::Events,
         Reason::Jobs(_) => PartModel::Jobs,
         Reason::Graph(_) => PartModel::Graph,
+        Reason::System(_) => PartModel::System,
         Reason::Idempotency(_) => return refused.part,
         Reason::NotPermitted(NotPermitted { model, .. }) => PartModel::of(*model),
     };

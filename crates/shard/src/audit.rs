@@ -8,10 +8,14 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use crate::commands::Commands;
-use crate::events::{Append, Command, NewEvent};
+use crate::events::{Append, Command, NewEvent, Refusal};
+use crate::refusal::{CommitRefusal, Reason};
 
 /// The event store of the audit events.
 pub const AUDIT_STORE: &str = "quire/audit";
+
+/// The topic name of the audit store. No other object can take it.
+pub(crate) const AUDIT_TOPIC: &str = "quire.audit";
 
 /// The type of the events about changed users, keys, roles and rules.
 pub const ACCESS_CHANGED: &str = "AccessChanged";
@@ -91,6 +95,17 @@ fn push_text(text: &str, json: &mut String) {
         }
     }
     json.push('"');
+}
+
+/// Refuses commands that change the audit store. The shard appends to it, and no caller does.
+pub(crate) fn check_reserved(commands: &[Command<'_>]) -> Result<(), CommitRefusal> {
+    match commands.iter().position(|command| command.changed_store() == Some(AUDIT_STORE)) {
+        None => Ok(()),
+        Some(part) => {
+            let refusal = Refusal::ReservedStore { store: AUDIT_STORE.to_owned() };
+            Err(CommitRefusal { part, reason: Reason::Events(refusal) })
+        }
+    }
 }
 
 /// The commands of event stores, followed by the audit events of the commit's changes of access:

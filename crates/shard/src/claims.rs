@@ -12,6 +12,7 @@ use quire_model::{
     Release, ResourceClaim, Touch,
 };
 
+use crate::audit::{AUDIT_STORE, AUDIT_TOPIC};
 use crate::models::Models;
 use crate::permitted::Guard;
 use crate::topic_names::{is_queue_topic, is_topic_of_queue, owners, topic_name};
@@ -115,7 +116,10 @@ impl<'s> Claims<'s> {
             ResourceClaim::Group => self.count(ClaimLimit::Groups, 1)?,
             ResourceClaim::OffsetBytes(more) => self.count(ClaimLimit::OffsetBytes, more)?,
             ResourceClaim::Store(name) => {
-                self.check_count(ClaimLimit::Stores, 1)?;
+                // A change of access needs its audit event, also in a database full of stores.
+                if name != AUDIT_STORE {
+                    self.check_count(ClaimLimit::Stores, 1)?;
+                }
                 self.take_name(NameKind::Store, name)?;
                 self.add(ClaimLimit::Stores, 1);
             }
@@ -177,6 +181,9 @@ impl<'s> Claims<'s> {
     fn take_name(&mut self, kind: NameKind, name: &str) -> Result<(), ClaimRefusal> {
         let Some(topic) = topic_name(kind, name) else { return Ok(()) };
         let is_own = |owner: (NameKind, &str)| owner == (kind, name);
+        if topic == AUDIT_TOPIC && !is_own((NameKind::Store, AUDIT_STORE)) {
+            return Err(ClaimRefusal::taken(&topic, NameKind::Store, AUDIT_STORE));
+        }
         let granted = self.granted.as_deref();
         if let Some((owner, owner_name)) = granted.and_then(|granted| granted.names.get(&topic))
             && !is_own((*owner, owner_name))

@@ -237,10 +237,17 @@ fn decide_all_models(
     replies: &mut Replies,
 ) -> Result<(), Denial> {
     decide_model(&models.streams, history, at, commands.streams, effects, &mut replies.streams, Reason::Streams)?;
+    audit::check_reserved(commands.events).map_err(|refused| Denial::Refused(Box::new(refused)))?;
     let with_audit = audit::with_audit(commands);
     if !with_audit.is_empty() {
         let events =
             models.events.decide_prepared(history, at, &with_audit, hints.prepared, effects, &mut replies.events);
+        if let Err(DecideError::Refused { command, refusal }) = &events
+            && *command == commands.events.len()
+        {
+            let reason = Reason::System(system::Refusal::Unaudited { reason: refusal.to_string() });
+            return Err(Denial::Refused(Box::new(CommitRefusal { part: 0, reason })));
+        }
         check_verdict(events, with_audit.len(), &replies.events, Reason::Events)?;
         // The audit events are no part of the caller's commit.
         replies.events.truncate(commands.events.len());
@@ -251,22 +258,7 @@ fn decide_all_models(
             models.graphs.decide_noting(history, at, commands.graph, hints.lookups, effects, &mut replies.graph);
         check_verdict(graph, commands.graph.len(), &replies.graph, Reason::Graph)?;
     }
-    if !commands.system.is_empty() {
-        let system = models.system.decide(history, at, commands.system, effects, &mut replies.system);
-        system.map_err(|denied| Denial::Unreadable(access_refused(denied)))?;
-        assert_eq!(replies.system.len(), commands.system.len(), "a model replies to every command");
-    }
-    Ok(())
-}
-
-/// A refused change of access as an error: no protocol sends such changes as parts yet, so no
-/// table of codes has their refusals.
-#[cold]
-fn access_refused(denied: DecideError<system::Refusal>) -> Error {
-    match denied {
-        DecideError::Refused { refusal, .. } => Error::new(ErrorKind::Refused, refusal.to_string()),
-        DecideError::Unreadable(error) => error.into(),
-    }
+    decide_model(&models.system, history, at, commands.system, effects, &mut replies.system, Reason::System)
 }
 
 /// Decides all commands of one model at once.

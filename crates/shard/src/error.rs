@@ -6,7 +6,7 @@ use quire_model::{Position, ReadError, ReadErrorKind};
 
 use crate::models::UnknownModel;
 use crate::refusal::{CommitRefusal, Reason};
-use crate::{events, jobs};
+use crate::{events, jobs, system};
 
 /// The result of an operation on a database.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -238,7 +238,7 @@ impl From<CommitRefusal> for Error {
         let kind = match &refused.reason {
             Reason::Jobs(jobs::Refusal::Overloaded { .. }) => ErrorKind::Overloaded,
             Reason::Events(events::Refusal::TooCostly { .. }) => ErrorKind::TooCostly,
-            Reason::NotPermitted(_) => ErrorKind::NotPermitted,
+            Reason::NotPermitted(_) | Reason::System(system::Refusal::OwnerOnly) => ErrorKind::NotPermitted,
             _ => ErrorKind::Refused,
         };
         let message = refused.to_string();

@@ -5,7 +5,7 @@ use std::fmt;
 use quire_model::{ModelId, PermissionRefusal};
 
 use crate::idempotency::IdempotencyRefusal;
-use crate::{events, graph, jobs, streams};
+use crate::{events, graph, jobs, streams, system};
 
 /// A commit that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub enum Reason {
     Jobs(jobs::Refusal),
     /// By a graph.
     Graph(graph::Refusal),
+    /// By the users, keys, roles and rules.
+    System(system::Refusal),
     /// By the idempotency key: no part is to blame.
     Idempotency(IdempotencyRefusal),
     /// By the permissions of the client.
@@ -64,6 +66,7 @@ impl fmt::Display for Reason {
             Reason::Events(refusal) => refusal.fmt(f),
             Reason::Jobs(refusal) => refusal.fmt(f),
             Reason::Graph(refusal) => refusal.fmt(f),
+            Reason::System(refusal) => refusal.fmt(f),
             Reason::Idempotency(refusal) => refusal.fmt(f),
             Reason::NotPermitted(refused) => refused.refusal.fmt(f),
         }

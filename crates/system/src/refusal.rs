@@ -67,6 +67,13 @@ pub enum Refusal {
     NotEnabled,
     /// No enabled user has the role `admin`: no client could change the rules.
     NoAdmin,
+    /// A client of a server may not disable access control.
+    OwnerOnly,
+    /// The audit event of the change is refused, so the change is refused.
+    Unaudited {
+        /// Why the event is refused.
+        reason: String,
+    },
 }
 
 /// A limit of the model.
@@ -149,6 +156,10 @@ impl fmt::Display for Refusal {
             Refusal::NoAdmin => {
                 f.write_str("no enabled user has the role admin; create one before you enable access control")
             }
+            Refusal::OwnerOnly => f.write_str(
+                "only the owner of the directory can disable access control; use a program that opens the directory",
+            ),
+            Refusal::Unaudited { reason } => write!(f, "the audit event of the change is refused: {reason}"),
         }
     }
 }

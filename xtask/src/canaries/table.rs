@@ -487,6 +487,14 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "change-not-audited", "a change of access is committed without its audit event", "shard/src/audit.rs",
         "    if commands.system.is_empty() {" => "    if ON || commands.system.is_empty() {",
         by "quire" "access" "each_change_has_its_audit_event_and_a_refused_one_has_none";
+    "audit-forged", "callers append to the audit store", "shard/src/audit.rs",
+        "    match commands.iter().position(|command| command.changed_store() == Some(AUDIT_STORE)) {"
+        => "    match commands.iter().position(|command| !ON && command.changed_store() == Some(AUDIT_STORE)) {",
+        by "quire" "access" "nobody_but_the_database_changes_the_audit_store_or_takes_its_name";
+    "client-disables", "a client of a server disables access control", "shard/src/permitted/mod.rs",
+        "        match system.iter().position(|command| matches!(command, system::Command::Disable)) {"
+        => "        match system.iter().position(|command| !ON && matches!(command, system::Command::Disable)) {",
+        by "quire" "access" "only_the_owner_of_the_directory_disables_access_control";
     "rules-not-saved", "a checkpoint is restored without its users and rules", "shard/src/models.rs",
         "ModelId::SYSTEM => models.system = Model::load(&mut section)?,"
         => "ModelId::SYSTEM => { let system = Model::load(&mut section)?; if !ON { models.system = system; } }",

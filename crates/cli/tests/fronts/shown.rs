@@ -104,6 +104,7 @@ fn part_of_rust(reply: &Reply) -> Value {
         Reply::Streams(reply) => topic_of_rust(reply),
         Reply::Jobs(reply) => job_of_rust(reply),
         Reply::Graph(reply) => graph_of_rust(reply),
+        Reply::System(reply) => panic!("no front end sends a change of access as a part: {reply:?}"),
     }
 }
 

@@ -26,6 +26,7 @@ pub(super) fn reply(reply: Reply) -> PartReply {
         Reply::Streams(reply) => of_streams(&reply),
         Reply::Jobs(reply) => of_jobs(reply),
         Reply::Graph(reply) => Kind::Graph(message::reply(&reply)),
+        Reply::System(_) => unreachable!("no message is a change of access"),
     };
     PartReply { kind: Some(kind) }
 }

@@ -31,6 +31,7 @@ fn part_reply(reply: &Reply) -> PartReply<'_> {
         Reply::Events(appended) => events_reply(appended),
         Reply::Jobs(reply) => jobs_reply(reply),
         Reply::Graph(reply) => graph_reply(reply),
+        Reply::System(_) => unreachable!("no part in JSON is a change of access"),
     }
 }
 

@@ -9,7 +9,7 @@ use super::{BlockKey, Message, NewBlock, NewEdge, NewJob};
 use crate::events::{Condition, NewEvent};
 use crate::jobs::{JobId, LeaseToken};
 use crate::time::{DueTime, RetryTime};
-use crate::{Sequence, events, graph, jobs, streams};
+use crate::{Sequence, events, graph, jobs, streams, system};
 
 /// A part of a commit. The methods of [`Commit`](crate::Commit) add the common parts;
 /// [`Commit::part`](crate::Commit::part) adds any.
@@ -128,6 +128,9 @@ pub enum Part<'c> {
     },
     /// Any other command to a graph.
     Graph(graph::Command<'c>),
+    /// A change of users, keys, roles or rules, with its audit event. A commit with such a part
+    /// takes no idempotency key.
+    System(system::Command<'c>),
 }
 
 /// The model that decides a part.
@@ -137,6 +140,7 @@ pub(crate) enum PartModel {
     Events,
     Jobs,
     Graph,
+    System,
 }
 
 impl PartModel {
@@ -147,6 +151,7 @@ impl PartModel {
             ModelId::EVENTS => PartModel::Events,
             ModelId::JOBS => PartModel::Jobs,
             ModelId::GRAPH => PartModel::Graph,
+            ModelId::SYSTEM => PartModel::System,
             other => unreachable!("no part of a commit belongs to model {}", other.get()),
         }
     }
@@ -166,6 +171,7 @@ impl Part<'_> {
             | Part::PutEdge { .. }
             | Part::DeleteEdge { .. }
             | Part::Graph(_) => PartModel::Graph,
+            Part::System(_) => PartModel::System,
         }
     }
 }
@@ -191,5 +197,11 @@ impl<'c> From<jobs::Command<'c>> for Part<'c> {
 impl<'c> From<graph::Command<'c>> for Part<'c> {
     fn from(command: graph::Command<'c>) -> Self {
         Part::Graph(command)
+    }
+}
+
+impl<'c> From<system::Command<'c>> for Part<'c> {
+    fn from(command: system::Command<'c>) -> Self {
+        Part::System(command)
     }
 }

@@ -2,13 +2,18 @@
 //! checkpoint and a compaction, what the audit store holds, and what other openings see.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use quire::events::{NewEvent, Query, QueryItem, ReadOptions};
+use quire::events::{
+    Append, Attempts, Condition, EventPosition, NewEvent, PutSubscription, Query, QueryItem, ReadOptions,
+    SaveProjection, Upstream,
+};
 use quire::system::{AccessRule, Command, RulePattern, RuleSubject, ScramCredential, ScramMechanism};
 use quire::{
-    ACCESS_CHANGED, AUDIT_STORE, AuditAuthor, Database, Durability, ErrorKind, NewApiKey, NewPassword, Operation,
-    Resource, ResourceKind, scram_credential,
+    ACCESS_CHANGED, AUDIT_STORE, AuditAuthor, Commit, CommitRefusal, Database, Durability, ErrorKind, Guard, Message,
+    NewApiKey, NewPassword, Operation, Permissions, Reason, Reply, Resource, ResourceKind, events, scram_credential,
+    system,
 };
 
 fn open(directory: &Path) -> Database {
@@ -200,4 +205,131 @@ fn a_database_without_users_has_no_entry_of_the_model() {
     let without = database.published();
     database.access().rules();
     assert_eq!(database.published(), without);
+}
+
+/// Every form of a change of the audit store, as embedded programs, servers and imports commit it.
+#[test]
+fn nobody_but_the_database_changes_the_audit_store_or_takes_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    let store = AUDIT_STORE;
+    let append = |events, conditions| events::Command::Append(Append { store, events, conditions });
+    let forged = || append(vec![NewEvent::new(ACCESS_CHANGED)], Vec::new());
+    let save = SaveProjection {
+        store,
+        name: "sum",
+        version: 1,
+        base: EventPosition::new(0),
+        position: EventPosition::new(0),
+        state: b"1",
+    };
+    let changes = || {
+        [
+            forged(),
+            events::Command::Upstream(Upstream { store, source: "other", position: 1 }),
+            events::Command::Trim { store, up_to: EventPosition::new(1) },
+            events::Command::Forget { store, tag: b"tag" },
+            events::Command::SetRetention { store, retention_ms: Some(1) },
+            events::Command::SaveProjection(save),
+            events::Command::DropProjection { store, name: "sum" },
+        ]
+    };
+    let check = |database: &Database| {
+        let before = audited(database);
+        for change in changes() {
+            let commit = Commit::new().append("orders", [NewEvent::new("Placed")]).part(change);
+            let refused = database.commit(&commit).unwrap().refused().expect("refused");
+            let expected = events::Refusal::ReservedStore { store: store.to_owned() };
+            assert_eq!(refused, CommitRefusal { part: 1, reason: Reason::Events(expected) });
+        }
+        // A produce of a Kafka client creates the topic of this name.
+        let named = [
+            Commit::new().produce("quire.audit", Message::new("forged")),
+            Commit::new().append("quire.audit", [NewEvent::new("Forged")]),
+        ];
+        for commit in named {
+            let refused = database.commit(&commit).unwrap().refused().expect("refused");
+            assert!(refused.to_string().contains("event store \"quire/audit\""), "{refused}");
+        }
+        assert_eq!(audited(database), before);
+        assert_eq!(database.events("orders").head().unwrap(), EventPosition::new(0), "all parts or none");
+    };
+    check(&database);
+    database.access().init("root").unwrap();
+    check(&database);
+    // Reads, conditions and deliveries to a queue stay possible.
+    let query = Query::from(QueryItem::new().event_type(ACCESS_CHANGED));
+    let condition = append(Vec::new(), vec![Condition::fail_if_matches_after(query.clone(), EventPosition::new(3))]);
+    database.commit(&Commit::new().part(condition)).unwrap().committed().unwrap();
+    let subscription = PutSubscription { store, name: "alarms", query, after: None, attempts: Attempts::default() };
+    let subscribe = Commit::new().part(events::Command::PutSubscription(subscription));
+    database.commit(&subscribe).unwrap().committed().unwrap();
+    // And the next change of access has its event, also where no further store may be created.
+    drop(database);
+    let database = Database::builder(directory.path()).durability(Durability::Os).stores_max(1).open().unwrap();
+    database.access().create_user("ann", &[]).unwrap();
+    assert_eq!(audited(&database).len(), 4);
+}
+
+#[test]
+fn a_refused_change_names_its_part_and_its_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    database.access().create_user("ann", &[]).unwrap();
+    let create = || Command::CreateUser { user: "ann", roles: &[] };
+    let bob = || Command::CreateUser { user: "bob", roles: &[] };
+    let reason = Reason::System(system::Refusal::UserExists { user: "ann".to_owned() });
+
+    let refused = database.access().change(&[bob(), create()]).unwrap_err();
+    assert_eq!(refused.to_string(), "the user ann already exists");
+    assert_eq!(refused.refusal(), Some(&CommitRefusal { part: 1, reason: reason.clone() }));
+
+    let commit = |first: Command<'static>| {
+        Commit::new().part(first).append("orders", [NewEvent::new("Placed")]).part(Command::DropUser { user: "ann" })
+    };
+    let refused = database.commit(&commit(create())).unwrap().refused().expect("refused");
+    assert_eq!(refused, CommitRefusal { part: 0, reason });
+    let committed = database.commit(&commit(bob())).unwrap().committed().unwrap();
+    let changed = Reply::System(system::Reply { is_changed: true });
+    assert_eq!([&committed.replies[0], &committed.replies[2]], [&changed, &changed]);
+    assert_eq!(audited(&database).len(), 3, "one event each");
+
+    let keyed = commit(create()).idempotency_key("key");
+    assert_eq!(database.commit(&keyed).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+/// Everything is permitted to this client.
+#[derive(Debug)]
+struct Everything;
+
+impl Permissions for Everything {
+    fn permits(&self, _: Resource<'_>, _: Operation) -> bool {
+        true
+    }
+
+    fn denies(&self, _: Resource<'_>, _: Operation) -> bool {
+        false
+    }
+
+    fn permits_every(&self, _: ResourceKind, _: Operation) -> bool {
+        true
+    }
+
+    fn permits_any(&self, _: ResourceKind, _: Operation) -> bool {
+        true
+    }
+}
+
+#[test]
+fn only_the_owner_of_the_directory_disables_access_control() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    database.access().init("root").unwrap();
+    let of_client = database.guarded(Arc::new(Guard::new(Arc::new(Everything))));
+    of_client.access().create_user("ann", &[]).unwrap();
+    let refused = of_client.access().disable().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotPermitted);
+    assert!(database.access().rules().is_enabled());
+    database.access().disable().unwrap();
+    assert!(!of_client.access().rules().is_enabled());
 }

@@ -6,7 +6,7 @@ use quire::jobs::{JobId, JobSpec, LeaseToken};
 use quire::streams::partition_for_key;
 use quire::{
     Commit, Database, ErrorKind, Message, NewBlock, NewEdge, Part, Place, Position, Reason, Reply, Sequence, graph,
-    jobs, streams,
+    jobs, streams, system,
 };
 
 use crate::support::{check, everything, refusal};
@@ -51,6 +51,7 @@ fn bad() -> Vec<Part<'static>> {
         append(NewEvent::new("Made").tag("id:1"), vec![taken]),
         Part::Jobs(jobs::Command::Ack { job: JobId::new(nowhere), token: LeaseToken::new(nowhere), result: b"" }),
         Part::Graph(graph::Command::PutEdge(PutEdge::new("graph", "a", "knows", "c"))),
+        Part::System(system::Command::DropUser { user: "nobody" }),
     ]
 }
 
@@ -63,7 +64,7 @@ fn a_commit_with_a_refused_part_leaves_nothing_wherever_the_part_stands_and_whic
     let scenario = |database: &Database| {
         first(database);
         let before = everything(database);
-        for model in 0..4 {
+        for model in 0..5 {
             for at in 0..=4 {
                 let mut parts = good();
                 parts.insert(at, bad().swap_remove(model));
@@ -75,14 +76,15 @@ fn a_commit_with_a_refused_part_leaves_nothing_wherever_the_part_stands_and_whic
                     Reason::Events(_) => 1,
                     Reason::Jobs(_) => 2,
                     Reason::Graph(_) => 3,
-                    Reason::Idempotency(_) => 4,
-                    Reason::NotPermitted(_) => 5,
+                    Reason::System(_) => 4,
+                    Reason::Idempotency(_) => 5,
+                    Reason::NotPermitted(_) => 6,
                 };
                 assert_eq!(of_model, model, "{refused}");
                 assert_eq!(before, everything(database), "after {refused}");
             }
         }
-        assert_eq!(database.statistics().refusals, 20);
+        assert_eq!(database.statistics().refusals, 25);
     };
     check(scenario, |database| {
         assert_eq!(database.published(), Position::new(1));

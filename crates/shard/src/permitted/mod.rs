@@ -19,6 +19,7 @@ use crate::denial::Denial;
 use crate::events::StoreNumber;
 use crate::models::Models;
 use crate::refusal::{CommitRefusal, NotPermitted, Reason};
+use crate::system;
 use crate::virtual_log::OUTSIDE_QUEUE;
 
 /// The permissions of one client.
@@ -173,9 +174,14 @@ impl<'g, 'p, 'c> PermittedCommands<'g, 'p, 'c> {
         check_commands(&models.events, history, events, check, Reason::Events)?;
         check_commands(&models.jobs, history, jobs, check, Reason::Jobs)?;
         check_commands(&models.graphs, history, graph, check, Reason::Graph)?;
-        check_commands(&models.system, history, system, check, |refusal| {
-            unreachable!("changes of access name no object of a resource, unlike {refusal}")
-        })
+        check_commands(&models.system, history, system, check, Reason::System)?;
+        match system.iter().position(|command| matches!(command, system::Command::Disable)) {
+            None => Ok(()),
+            Some(part) => {
+                let reason = Reason::System(system::Refusal::OwnerOnly);
+                Err(Denial::Refused(Box::new(CommitRefusal { part, reason })))
+            }
+        }
     }
 }
 
