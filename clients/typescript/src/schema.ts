@@ -106,6 +106,166 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/access/init": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Creates the first administrator, and enables access control. */
+        post: operations["post_access_init"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/access/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the API keys. */
+        get: operations["get_access_keys"];
+        put?: never;
+        /** Creates an API key. */
+        post: operations["post_access_keys"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/access/keys/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Enables or disables an API key. */
+        post: operations["post_access_keys_key"];
+        /** Drops an API key. */
+        delete: operations["delete_access_keys_key"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/access/roles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the roles. */
+        get: operations["get_access_roles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/access/roles/{role}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Creates a role, or replaces its rules. */
+        post: operations["post_access_roles_role"];
+        /** Drops a role that no user has. */
+        delete: operations["delete_access_roles_role"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/access/rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the access rules. */
+        get: operations["get_access_rules"];
+        put?: never;
+        /** Adds an access rule. */
+        post: operations["post_access_rules"];
+        /** Removes an access rule. */
+        delete: operations["delete_access_rules"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/access/self": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns the principal of the client. */
+        get: operations["get_access_self"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/access/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the users. */
+        get: operations["get_access_users"];
+        put?: never;
+        /** Creates a user. */
+        post: operations["post_access_users"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/access/users/{user}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Replaces the roles of a user, and enables or disables it. */
+        post: operations["post_access_users_user"];
+        /** Drops a user with its keys, credentials and rules. */
+        delete: operations["delete_access_users_user"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/backup": {
         parameters: {
             query?: never;
@@ -1192,6 +1352,18 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        AccessChangeReply: {
+            /** @description Whether anything changed. */
+            changed: boolean;
+        };
+        AccessSelfReply: {
+            /** @description Whether access control is enabled. Otherwise every client may do everything. */
+            enabled: boolean;
+            /** @description The id of the API key that the client presented. */
+            key: string | null;
+            /** @description The principal of the client. */
+            principal: string | null;
+        };
         /** @description Completes a job. In this and the next three commands, a path may name the job instead. */
         Ack: {
             job?: string | null;
@@ -1206,6 +1378,19 @@ export interface components {
             partitions?: number | null;
             settings?: components["schemas"]["SettingsRequest"] | null;
             topic: components["schemas"]["Text"];
+        };
+        ApiKeyReply: {
+            enabled: boolean;
+            /**
+             * Format: uint64
+             * @description The time from which on the key is refused; `null` for a key that does not expire.
+             */
+            expires_ms: number | null;
+            id: string;
+            note: string;
+            /** @description The rules that narrow the rights of the user; `null` when none do. */
+            rules: string[] | null;
+            user: string;
         };
         /** @description Appends events under conditions. */
         AppendPart: {
@@ -1873,6 +2058,10 @@ export interface components {
             /** Format: uint64 */
             position: number;
         };
+        /** @description Creates the first administrator, and enables access control. */
+        InitAccess: {
+            user: components["schemas"]["Text"];
+        };
         ItemReply: {
             tags: (string | {
                 base64: string;
@@ -2019,6 +2208,11 @@ export interface components {
             unique_key_text?: string;
             worker?: string | null;
         };
+        /** @description Changes an API key. */
+        KeyChange: {
+            /** @description A disabled key is refused. */
+            enabled: boolean;
+        };
         LastIs: {
             items: components["schemas"]["ItemRequest"][];
             /** Format: uint64 */
@@ -2081,6 +2275,30 @@ export interface components {
                 base64: string;
             })[];
             type: components["schemas"]["Text"];
+        };
+        /** @description A new key. Its text is shown this once, and never by `Debug`. */
+        NewKeyReply: {
+            id: string;
+            /** @description The whole key, with its secret. It is shown only once. */
+            key: string;
+            user: string;
+        };
+        /** @description Creates an API key. */
+        NewKeyRequest: {
+            /**
+             * Format: uint64
+             * @description The time until the key expires. Only keys of users with the role `admin` may have none.
+             */
+            lifetime_ms?: number | null;
+            note?: components["schemas"]["Text"] | null;
+            /** @description Rules that narrow the rights of the user. */
+            rules?: string[] | null;
+            user: components["schemas"]["Text"];
+        };
+        /** @description Creates a user. */
+        NewUserRequest: {
+            roles?: components["schemas"]["Text"][];
+            user: components["schemas"]["Text"];
         };
         OffsetReply: {
             /**
@@ -2155,6 +2373,15 @@ export interface components {
             order: components["schemas"]["NamedBlock"][];
             /** Format: uint64 */
             position: number;
+        };
+        /** @description A page of a list. */
+        PageOfApiKeyReply: {
+            /** @description The items. */
+            data: components["schemas"]["ApiKeyReply"][];
+            /** @description Whether there is a next page. */
+            has_more: boolean;
+            /** @description The `cursor` of the next page; `null` on the last one. */
+            next_cursor: string | null;
         };
         /** @description A page of a list. */
         PageOfBlockReply: {
@@ -2289,6 +2516,24 @@ export interface components {
             skipped?: components["schemas"]["SkippedRecord"][];
         };
         /** @description A page of a list. */
+        PageOfRoleReply: {
+            /** @description The items. */
+            data: components["schemas"]["RoleReply"][];
+            /** @description Whether there is a next page. */
+            has_more: boolean;
+            /** @description The `cursor` of the next page; `null` on the last one. */
+            next_cursor: string | null;
+        };
+        /** @description A page of a list. */
+        PageOfRuleReply: {
+            /** @description The items. */
+            data: components["schemas"]["RuleReply"][];
+            /** @description Whether there is a next page. */
+            has_more: boolean;
+            /** @description The `cursor` of the next page; `null` on the last one. */
+            next_cursor: string | null;
+        };
+        /** @description A page of a list. */
         PageOfSourceReply: {
             /** @description The items. */
             data: components["schemas"]["SourceReply"][];
@@ -2320,6 +2565,15 @@ export interface components {
         PageOfTopicReply: {
             /** @description The items. */
             data: components["schemas"]["TopicReply"][];
+            /** @description Whether there is a next page. */
+            has_more: boolean;
+            /** @description The `cursor` of the next page; `null` on the last one. */
+            next_cursor: string | null;
+        };
+        /** @description A page of a list. */
+        PageOfUserReply: {
+            /** @description The items. */
+            data: components["schemas"]["UserReply"][];
             /** @description Whether there is a next page. */
             has_more: boolean;
             /** @description The `cursor` of the next page; `null` on the last one. */
@@ -2804,6 +3058,27 @@ export interface components {
         };
         /** @enum {string} */
         RetryRequest: "backoff" | "never";
+        RoleReply: {
+            /** @description Whether the role exists in every database. */
+            built_in: boolean;
+            role: string;
+            rules: string[];
+        };
+        /** @description Creates a role, or replaces its rules. */
+        RoleRequest: {
+            rules: string[];
+        };
+        RuleReply: {
+            /** @description The rule, such as `allow read on topic orders`. */
+            rule: string;
+            /** @description The holder: `principal ann`, `role clerk` or `everyone`. */
+            subject: string;
+        };
+        /** @description A rule and its holder: `principal ann`, `role clerk` or `everyone`. */
+        RuleRequest: {
+            rule: string;
+            subject: string;
+        };
         /** @description Saves the state of a projection. */
         SaveProjectionPart: {
             /**
@@ -3217,6 +3492,20 @@ export interface components {
             position: number;
             source: components["schemas"]["Text"];
             store: components["schemas"]["Text"];
+        };
+        /** @description Changes a user. */
+        UserChange: {
+            /** @description A disabled user is denied everything. */
+            enabled?: boolean | null;
+            /** @description Its new roles. */
+            roles?: components["schemas"]["Text"][] | null;
+        };
+        UserReply: {
+            enabled: boolean;
+            /** @description The mechanisms for which the user has a password. */
+            passwords: string[];
+            roles: string[];
+            user: string;
         };
         VersionReply: {
             /** @description A block in a response. */
@@ -3723,6 +4012,656 @@ export interface operations {
                 };
                 content: {
                     "text/plain": string;
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    post_access_init: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InitAccess"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewKeyReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    get_access_keys: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PageOfApiKeyReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    post_access_keys: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewKeyRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewKeyReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    post_access_keys_key: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path: {
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["KeyChange"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessChangeReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    delete_access_keys_key: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path: {
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessChangeReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    get_access_roles: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PageOfRoleReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    post_access_roles_role: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path: {
+                role: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RoleRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessChangeReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    delete_access_roles_role: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path: {
+                role: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessChangeReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    get_access_rules: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PageOfRuleReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    post_access_rules: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RuleRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessChangeReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    delete_access_rules: {
+        parameters: {
+            query: {
+                subject: string;
+                rule: string;
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessChangeReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    get_access_self: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessSelfReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    get_access_users: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PageOfUserReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    post_access_users: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewUserRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessChangeReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    post_access_users_user: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path: {
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UserChange"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessChangeReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    delete_access_users_user: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path: {
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessChangeReply"];
                 };
             };
             400: components["responses"]["Problem400"];

@@ -97,6 +97,16 @@ impl Peer {
         }
     }
 
+    /// Whether it is on this machine, and connected to an address of this machine only.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Peer::Tcp { local, remote, .. } => {
+                local.ip().to_canonical().is_loopback() && remote.ip().to_canonical().is_loopback()
+            }
+            Peer::Unix { .. } => true,
+        }
+    }
+
     pub(crate) fn origin(&self) -> Origin {
         match self {
             Peer::Tcp { remote, .. } => Origin::Ip(match remote.ip().to_canonical() {
@@ -127,6 +137,19 @@ mod tests {
     fn origin(remote: &str) -> Origin {
         let local = "[::]:1".parse().expect("an address");
         Peer::tcp(local, remote.parse().expect("an address")).origin()
+    }
+
+    #[test]
+    fn only_clients_on_loopback_and_unix_sockets_are_local() {
+        let peer = |local: &str, remote: &str| {
+            Peer::tcp(local.parse().expect("an address"), remote.parse().expect("an address"))
+        };
+        assert!(peer("127.0.0.1:1", "127.0.0.1:2").is_local());
+        assert!(peer("[::ffff:127.0.0.1]:1", "[::ffff:127.0.0.1]:2").is_local());
+        assert!(peer("[::1]:1", "[::1]:2").is_local());
+        assert!(!peer("192.0.2.7:1", "192.0.2.7:2").is_local());
+        assert!(!peer("127.0.0.1:1", "192.0.2.7:2").is_local());
+        assert!(Peer::Unix { uid: 0, gid: 0, pid: None }.is_local());
     }
 
     #[test]

@@ -109,6 +109,7 @@ impl ConnectionGate {
                     (Some(response), _) => response,
                     (None, Ok(())) => {
                         request.headers_mut().insert(X_REQUEST_ID, id.clone());
+                        request.extensions_mut().insert(self.peer.clone());
                         request_id::within(id.clone(), self.routed(request)).await?
                     }
                     (None, Err(problem)) => {

@@ -56,6 +56,7 @@ mod openapi;
 mod commit;
 mod idempotency;
 
+mod access;
 mod bulk;
 mod events;
 mod graph;

@@ -11,8 +11,8 @@ use crate::app::App;
 use crate::body::BodyLimit;
 use crate::error::{self, Problem};
 use crate::{
-    backup, bulk, commit, compact, events, graph, groups, health, jobs, life, metrics, openapi, queues, records,
-    requests, stats, topics,
+    access, backup, bulk, commit, compact, events, graph, groups, health, jobs, life, metrics, openapi, queues,
+    records, requests, stats, topics,
 };
 
 /// All routes, over these components. Names in paths are percent-encoded, by the client or by
@@ -83,6 +83,15 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/graphs/{graph}/subscribe", get(graph::subscribe))
         .route("/v1/graphs/{graph}/export", get(graph::export))
         .route("/v1/graphs/{graph}/import", post(graph::import).layer(body_limit(graph::IMPORT_BYTES_MAX)))
+        .route("/v1/access/self", get(access::caller))
+        .route("/v1/access/init", post(access::init))
+        .route("/v1/access/users", get(access::users).post(access::create_user))
+        .route("/v1/access/users/{user}", post(access::change_user).delete(access::remove_user))
+        .route("/v1/access/keys", get(access::keys).post(access::create_key))
+        .route("/v1/access/keys/{key}", post(access::change_key).delete(access::remove_key))
+        .route("/v1/access/roles", get(access::roles))
+        .route("/v1/access/roles/{role}", post(access::put_role).delete(access::remove_role))
+        .route("/v1/access/rules", get(access::rules).post(access::add_rule).delete(access::remove_rule))
         .route("/v1/compact", post(compact::compact))
         .route("/v1/backup", get(backup::backup))
         .route("/v1/stats", get(stats::stats))

@@ -33,6 +33,7 @@ mod name;
 mod key;
 mod role;
 mod rule;
+mod rule_text;
 mod scram;
 
 mod command;
@@ -64,6 +65,7 @@ pub use refusal::{AccessLimit, Refusal};
 pub use role::BuiltInRole;
 pub use rule::{AccessRule, RuleEffect, RulePattern, RuleProblem, RuleSubject};
 pub use rule_set::{Principal, RuleSet};
+pub use rule_text::NotARule;
 pub use scram::{
     SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, SCRAM_SALT_BYTES, SCRAM_SALT_BYTES_MAX, ScramCredential,
     ScramMechanism, ScramShape,

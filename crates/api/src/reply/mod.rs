@@ -7,6 +7,7 @@
     reason = "a comment on a field would be in the description of the API; docs/http.md explains the fields"
 )]
 
+pub mod access;
 mod commit;
 mod events;
 mod graph;
@@ -17,6 +18,7 @@ mod streams;
 mod value;
 mod walks;
 
+pub use access::{AccessChangeReply, AccessSelfReply, ApiKeyReply, NewKeyReply, RoleReply, RuleReply, UserReply};
 pub use commit::{CommitReply, EachReply, FetchedReply, PartReply};
 pub use events::{
     AppendReply, DeliveredJob, DeliveredReply, EventReply, EventsRead, ItemReply, ProjectReply, ProjectionReply,

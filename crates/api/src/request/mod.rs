@@ -16,6 +16,7 @@ macro_rules! setters {
     )+};
 }
 
+pub mod access;
 mod events;
 mod graph;
 mod jobs;

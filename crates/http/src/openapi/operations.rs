@@ -1,6 +1,9 @@
 //! The table of operations: one for each route and method.
 
 use quire_api::ListPage;
+use quire_api::request::access::{
+    InitAccess, KeyChange, NewKeyRequest, NewUserRequest, RoleRequest, RuleRequest, UserChange,
+};
 use quire_api::request::{
     Ack, AppendRequest, BulkRequest, ChangeRequest, CommitRequest, CreateTopic, Enqueue, Fail, Heartbeat, Produce,
     PutBlockPart, SavedProjectionRequest, SettingsChange, Snooze, SubscriptionRequest,
@@ -12,6 +15,7 @@ use crate::graph::get::BlocksRequest;
 use crate::graph::walks::StartsRequest;
 use crate::groups::{GroupEventRequest, PositionRequest};
 use crate::queues::FetchAllRequest;
+use quire_api::reply::{AccessChangeReply, AccessSelfReply, ApiKeyReply, NewKeyReply, RoleReply, RuleReply, UserReply};
 use quire_api::reply::{
     AppendReply, BlockCount, BlockReply, BlocksAnswer, BlocksReply, BulkReply, ChangeReply, ChangesRead, CommitReply,
     CompactionReply, ComponentsReply, Degree, DeliveredReply, EdgeReply, EventReply, EventsRead, FetchReply, GraphRead,
@@ -189,6 +193,7 @@ pub(crate) fn operations() -> Vec<OperationRow> {
     all.extend(topics());
     all.extend(jobs());
     all.extend(graphs());
+    all.extend(access());
     all.extend(server());
     all
 }
@@ -569,6 +574,48 @@ fn graphs() -> Vec<OperationRow> {
         .flag("batches")
         .flag("allow_missing")
         .flag("progress"),
+    ]
+}
+
+fn access() -> Vec<OperationRow> {
+    let changed = || ResponseShape::Of(of::<AccessChangeReply>);
+    vec![
+        get("/v1/access/self", "Returns the principal of the client.", ResponseShape::Of(of::<AccessSelfReply>)),
+        post(
+            "/v1/access/init",
+            "Creates the first administrator, and enables access control.",
+            RequestShape::Of(of::<InitAccess<'static>>),
+            ResponseShape::Of(of::<NewKeyReply>),
+        ),
+        get("/v1/access/users", "Lists the users.", ResponseShape::Of(of::<ListPage<UserReply>>)),
+        post("/v1/access/users", "Creates a user.", RequestShape::Of(of::<NewUserRequest<'static>>), changed()),
+        post(
+            "/v1/access/users/{user}",
+            "Replaces the roles of a user, and enables or disables it.",
+            RequestShape::Of(of::<UserChange<'static>>),
+            changed(),
+        ),
+        delete("/v1/access/users/{user}", "Drops a user with its keys, credentials and rules.", changed()),
+        get("/v1/access/keys", "Lists the API keys.", ResponseShape::Of(of::<ListPage<ApiKeyReply>>)),
+        post(
+            "/v1/access/keys",
+            "Creates an API key.",
+            RequestShape::Of(of::<NewKeyRequest<'static>>),
+            ResponseShape::Of(of::<NewKeyReply>),
+        ),
+        post("/v1/access/keys/{key}", "Enables or disables an API key.", RequestShape::Of(of::<KeyChange>), changed()),
+        delete("/v1/access/keys/{key}", "Drops an API key.", changed()),
+        get("/v1/access/roles", "Lists the roles.", ResponseShape::Of(of::<ListPage<RoleReply>>)),
+        post(
+            "/v1/access/roles/{role}",
+            "Creates a role, or replaces its rules.",
+            RequestShape::Of(of::<RoleRequest>),
+            changed(),
+        ),
+        delete("/v1/access/roles/{role}", "Drops a role that no user has.", changed()),
+        get("/v1/access/rules", "Lists the access rules.", ResponseShape::Of(of::<ListPage<RuleReply>>)),
+        post("/v1/access/rules", "Adds an access rule.", RequestShape::Of(of::<RuleRequest>), changed()),
+        delete("/v1/access/rules", "Removes an access rule.", changed()).requires("subject").requires("rule"),
     ]
 }
 

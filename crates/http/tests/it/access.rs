@@ -44,6 +44,8 @@ type Row = (&'static str, &'static str, &'static str, &'static str, Needs);
 /// queue `q` that a worker holds.
 fn rows() -> Vec<Row> {
     use Needs::{All, Public, Session};
+    const LISTS: &[(Resource<'static>, Operation)] = &[(Resource::ACCESS, Describe)];
+    const CHANGES: &[(Resource<'static>, Operation)] = &[(Resource::ACCESS, Alter)];
     const LEASE: &str = r#"{"token":"{token}"}"#;
     const PARTS: &str = r#"{"parts":[{"append":{"store":"s","events":[{"type":"A"}]}},{"enqueue":{"queue":"q"}},
         {"produce":{"topic":"t","value":1}},{"put_block":{"graph":"r","block":"c","kind":"k"}}]}"#;
@@ -246,6 +248,34 @@ fn rows() -> Vec<Row> {
             r#"{"block":{"name":"e","kind":"k"}}"#,
             All(&[(GRAPH, Writes)]),
         ),
+        ("get", "/v1/access/self", "/v1/access/self", "", Session),
+        ("post", "/v1/access/init", "/v1/access/init", r#"{"user":"second"}"#, Session),
+        ("get", "/v1/access/users", "/v1/access/users", "", All(LISTS)),
+        ("post", "/v1/access/users", "/v1/access/users", r#"{"user":"ann"}"#, All(CHANGES)),
+        ("post", "/v1/access/users/{user}", "/v1/access/users/ann", r#"{"enabled":false}"#, All(CHANGES)),
+        ("get", "/v1/access/keys", "/v1/access/keys", "", All(LISTS)),
+        ("post", "/v1/access/keys", "/v1/access/keys", r#"{"user":"ann","lifetime_ms":9}"#, All(CHANGES)),
+        ("post", "/v1/access/keys/{key}", "/v1/access/keys/0123456789", r#"{"enabled":false}"#, All(CHANGES)),
+        ("delete", "/v1/access/keys/{key}", "/v1/access/keys/0123456789", "", All(CHANGES)),
+        ("get", "/v1/access/roles", "/v1/access/roles", "", All(LISTS)),
+        ("post", "/v1/access/roles/{role}", "/v1/access/roles/clerk", r#"{"rules":[]}"#, All(CHANGES)),
+        ("delete", "/v1/access/roles/{role}", "/v1/access/roles/clerk", "", All(CHANGES)),
+        ("get", "/v1/access/rules", "/v1/access/rules", "", All(LISTS)),
+        (
+            "post",
+            "/v1/access/rules",
+            "/v1/access/rules",
+            r#"{"subject":"principal ann","rule":"allow read on topic t"}"#,
+            All(CHANGES),
+        ),
+        (
+            "delete",
+            "/v1/access/rules",
+            "/v1/access/rules?subject=principal%20ann&rule=allow%20read%20on%20topic%20t",
+            "",
+            All(CHANGES),
+        ),
+        ("delete", "/v1/access/users/{user}", "/v1/access/users/ann", "", All(CHANGES)),
         ("post", "/v1/queues/{queue}/clear", "/v1/queues/other/clear", "", All(&[(OTHER, Delete)])),
         ("delete", "/v1/queues/{queue}", "/v1/queues/other", "", All(&[(OTHER, Delete)])),
     ]
@@ -427,7 +457,8 @@ fn an_operation_with_exactly_its_permissions_is_answered() {
         let (path, body) = (path.replace("{job}", &job.to_string()), body.replace("{token}", &token));
         let answer = ask(&server, method, &path, &body, &client);
         let is_unknown = path == "/v1/bulks/1-0" && answer.status == 404;
-        if answer.status != 200 && !is_unknown {
+        let is_decided = answer.status == 409 && (path == "/v1/access/init" || path == "/v1/access/keys/0123456789");
+        if answer.status != 200 && !is_unknown && !is_decided {
             problems.push(format!("{method} {path}: {answer:?}"));
         }
     }

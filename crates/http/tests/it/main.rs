@@ -1,6 +1,7 @@
 //! What a client sees of the server, over a real socket.
 
 mod access;
+mod administration;
 mod backup;
 mod browsers;
 mod commits;

@@ -5,8 +5,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use quire::{Builder, Database, Durability};
+use quire::{AccessControl, Builder, Database, Durability, NewApiKey};
 use quire_access::ConnectionCounters;
 use quire_http::{Server, Settings};
 use serde_json::Value;
@@ -19,6 +20,8 @@ pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     pub(crate) database: Option<Database>,
     pub(crate) connections: Arc<ConnectionCounters>,
+    /// The API key of each request.
+    key: Option<String>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
     directory: tempfile::TempDir,
@@ -86,7 +89,21 @@ impl Served {
             runtime.block_on(server.run(shutdown)).expect("it serves");
         });
         let thread = Some(thread);
-        (Served { address, database: Some(database), connections, stop: Some(stop), thread, directory }, client)
+        let database = Some(database);
+        (Served { address, database, connections, key: None, stop: Some(stop), thread, directory }, client)
+    }
+
+    /// A server with access control. `client` creates the user `client` and its rights. Each
+    /// request presents a key of this user.
+    pub(crate) fn with_access(client: impl FnOnce(&AccessControl<'_>)) -> Self {
+        let mut served = Served::new();
+        let access = served.database.as_ref().expect("open").access();
+        access.init("root").expect("enabled");
+        client(&access);
+        let lifetime = Some(Duration::from_secs(3_600));
+        let key = access.create_key("client", NewApiKey { lifetime, ..NewApiKey::default() }).expect("created");
+        served.key = Some(key.reveal().to_owned());
+        served
     }
 
     /// Stops the server, and waits until it has.
@@ -169,7 +186,10 @@ impl Served {
     pub(crate) fn head(&self, method: &str, path: &str, body_bytes: usize, headers: &str) -> String {
         let kind = if body_bytes > 0 { "Content-Type: application/json\r\n" } else { "" };
         let address = self.address;
-        format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\n{kind}Content-Length: {body_bytes}\r\n{headers}\r\n")
+        let key = self.key.as_ref().map_or_else(String::new, |key| format!("Authorization: Bearer {key}\r\n"));
+        format!(
+            "{method} {path} HTTP/1.1\r\nHost: {address}\r\n{key}{kind}Content-Length: {body_bytes}\r\n{headers}\r\n"
+        )
     }
 
     /// Sends these bytes as they are, and reads the answer.
