@@ -10,7 +10,7 @@
 //! * [`Listener`]: admits connections within the limits of [`ConnectionSettings`].
 //! * [`ConnectionActivity`]: the running requests of a connection. Idle connections give their
 //!   places to new ones at a limit.
-//! * [`ListenerTls`]: the certificate of a listener, and the certificates of its clients.
+//! * [`ServerTls`]: the certificate of a server, and the certificates of its clients.
 //! * [`Connection`]: an established connection with its deadlines.
 //! * [`ArrivalDeadline`]: the deadline of a body or a message that has begun.
 //! * [`LiveSettings`] and [`ConnectionLimits`]: settings that are replaced while a server runs.
@@ -88,6 +88,6 @@ pub use settings::ConnectionSettings;
 pub use span::{RequestSpan, SPAN_TARGET, TRACEPARENT};
 pub use statistics::{ConnectionCounters, ConnectionStatistics, Deadline};
 pub use stream::{Stream, TlsStream};
-pub use tls::{ClientCertificates, ListenerTls, NameRule, TlsProtocol, TlsSettings};
+pub use tls::{ClientCertificates, NameRule, ServerTls, TlsProtocol, TlsSettings, TlsVersion};
 pub use traffic::{ActiveRequest, EndedRequests, FrontEndTraffic, Traffic};
 pub use turns::{DecompressionTurn, DecompressionTurns};

@@ -16,7 +16,7 @@ use crate::places::{ConnectionLimits, ConnectionPlace, Places};
 use crate::settings::ConnectionSettings;
 use crate::statistics::{ConnectionCounters, Deadline};
 use crate::stream::{Socket, Stream, TlsStream};
-use crate::tls::ListenerTls;
+use crate::tls::{ServerTls, TlsProtocol};
 
 /// The pause after a failed accept. The process is then out of file handles, and an immediate retry
 /// would only waste processor time.
@@ -31,7 +31,7 @@ pub struct Listener {
     socket: ListeningSocket,
     address: ListenAddress,
     places: Arc<Places>,
-    tls: Option<Arc<ListenerTls>>,
+    tls: Option<(Arc<ServerTls>, TlsProtocol)>,
 }
 
 /// A connection that was admitted, before its handshake.
@@ -40,7 +40,7 @@ pub struct Admission {
     stream: Stream,
     peer: Peer,
     place: ConnectionPlace,
-    tls: Option<Arc<ListenerTls>>,
+    tls: Option<(Arc<ServerTls>, TlsProtocol)>,
 }
 
 /// A connection that is ready for its protocol.
@@ -99,21 +99,30 @@ impl Listener {
         Ok(Listener { socket, address, places: Places::new(settings, reserve), tls: None })
     }
 
-    /// Gives every connection TLS.
+    /// Listens on another address too. Both listeners share the limits and the counts.
+    ///
+    /// # Errors
+    /// When it can't listen on the address; the message names the address.
+    pub async fn and_on(&self, address: &ListenAddress) -> io::Result<Self> {
+        let (socket, address) = listen(address).await.map_err(|error| named(address, &error))?;
+        Ok(Listener { socket, address, places: Arc::clone(&self.places), tls: None })
+    }
+
+    /// Gives every connection TLS, for this protocol.
     ///
     /// # Errors
     /// `InvalidInput` for a Unix socket, which has no TLS.
-    pub fn with_tls(self, tls: Arc<ListenerTls>) -> io::Result<Self> {
+    pub fn with_tls(self, tls: Arc<ServerTls>, protocol: TlsProtocol) -> io::Result<Self> {
         if self.address.tcp().is_none() {
             let why = format!("{} is a Unix socket, which has no TLS", self.address);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        Ok(Listener { tls: Some(tls), ..self })
+        Ok(Listener { tls: Some((tls, protocol)), ..self })
     }
 
     /// The TLS of its connections, if they have TLS.
-    pub fn tls(&self) -> Option<&Arc<ListenerTls>> {
-        self.tls.as_ref()
+    pub fn tls(&self) -> Option<&Arc<ServerTls>> {
+        self.tls.as_ref().map(|(tls, _)| tls)
     }
 
     /// The address that it listens on, with the real port.
@@ -172,11 +181,11 @@ impl Admission {
     /// not complete at `end`; the counters have the reason.
     pub async fn establish(self, end: Instant) -> Option<EstablishedConnection> {
         let Admission { stream, peer, place, tls } = self;
-        let (socket, tls) = match (stream, tls) {
+        let (socket, (tls, protocol)) = match (stream, tls) {
             (Stream::Tcp(stream), Some(tls)) => (Socket(Arc::new(stream)), tls),
             (stream, _) => return Some(EstablishedConnection { stream, peer, place }),
         };
-        let Ok(accepted) = timeout_at(end, tls.accept(socket.clone())).await else {
+        let Ok(accepted) = timeout_at(end, tls.accept(protocol, socket.clone())).await else {
             place.counters().expired(Deadline::FirstRequest);
             return None;
         };

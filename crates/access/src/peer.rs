@@ -58,7 +58,11 @@ impl Peer {
         matches!(self, Peer::Tcp { tls: Some(_), .. })
     }
 
-    /// The name that the certificate of the client stands for.
+    /// The name of the client, by its certificate and the rules of the server. `None` without TLS,
+    /// without a certificate, and when no rule matches.
+    ///
+    /// A front end has the peer of each connection: HTTP in its gate, gRPC in the extensions of
+    /// each call, Kafka where the connection is established.
     pub fn principal(&self) -> Option<&str> {
         match self {
             Peer::Tcp { tls: Some(tls), .. } => tls.principal.as_deref(),

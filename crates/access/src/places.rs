@@ -241,7 +241,7 @@ impl Drop for ConnectionPlace {
             PlaceKind::Ordinary(origin) => {
                 if taken.remove(origin, self.id).is_none() {
                     taken.displaced -= 1;
-                    self.places.displaced_ended.notify_one();
+                    self.places.displaced_ended.notify_waiters();
                 }
             }
         }

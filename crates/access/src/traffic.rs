@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use quire::{DurationCounts, Durations};
 
+use crate::listener::Listener;
 use crate::statistics::{ConnectionCounters, ConnectionStatistics};
+use crate::tls::ServerTls;
 
 /// The counts of all front ends of a server.
 #[derive(Debug, Default)]
@@ -30,6 +32,7 @@ pub struct FrontEndTraffic {
     requests: RwLock<BTreeMap<String, Arc<RequestCounts>>>,
     active: AtomicU64,
     connections: OnceLock<Arc<ConnectionCounters>>,
+    tls: OnceLock<Arc<ServerTls>>,
 }
 
 /// The counts of the requests of one name.
@@ -83,10 +86,18 @@ impl FrontEndTraffic {
         }
     }
 
-    /// Notes the counts of the front end's listener.
-    pub fn listens(&self, connections: &Arc<ConnectionCounters>) {
-        // A front end has one listener.
-        let _ = self.connections.set(Arc::clone(connections));
+    /// Notes the counts and the TLS of a listener of the front end. Its listeners share the counts.
+    pub fn listens(&self, listener: &Listener) {
+        // Further listeners of the front end have the same.
+        let _ = self.connections.set(Arc::clone(listener.counters()));
+        if let Some(tls) = listener.tls() {
+            let _ = self.tls.set(Arc::clone(tls));
+        }
+    }
+
+    /// Returns the TLS of the front end's listeners; `None` when none has TLS.
+    pub fn tls(&self) -> Option<&Arc<ServerTls>> {
+        self.tls.get()
     }
 
     /// Returns the counts of connections; zeros before the front end listens.

@@ -8,10 +8,11 @@ use crate::failure::{CommandError, Result};
 /// The flags. Their defaults are those of [`Settings`].
 #[derive(Debug, Args)]
 pub(crate) struct KafkaArgs {
-    /// Address for Kafka clients to connect to, when it differs from the listening address
-    /// [default: the address that the client used]
-    #[arg(long = "kafka-advertised", value_name = "HOST:PORT", value_parser = advertised)]
-    advertised: Option<AdvertisedAddress>,
+    /// Address for Kafka clients to connect to, when it differs from the listening address; with
+    /// several listening addresses, one for each, in the same order [default: the address that the
+    /// client used]
+    #[arg(id = "kafka-advertised", long, value_name = "HOST:PORT", value_delimiter = ',', value_parser = advertised)]
+    advertised: Vec<AdvertisedAddress>,
     /// Create a topic that a Kafka client asks for, when the client allows it
     #[arg(long = "kafka-auto-create-topics", value_name = "BOOL", action = ArgAction::Set,
         default_value_t = Settings::default().auto_create_topics)]
@@ -60,6 +61,16 @@ pub(crate) struct KafkaArgs {
 }
 
 impl KafkaArgs {
+    /// Checks that each of `listeners` addresses has an advertised address, or none has.
+    ///
+    /// # Errors
+    /// When there are more or fewer.
+    pub(crate) fn check_advertised(&self, listeners: usize) -> Result {
+        let settings = Settings { advertised: self.advertised.clone(), ..Settings::default() };
+        let checked = settings.check_advertised(listeners);
+        checked.map_err(|problem| CommandError::new(format!("invalid Kafka settings: {problem}")))
+    }
+
     /// Returns the validated settings.
     ///
     /// # Errors

@@ -14,10 +14,11 @@ use crate::failure::{CommandError, Result};
 use crate::logging::Logger;
 use crate::servers::Servers;
 use crate::settings::{self, ParsedArguments, ServerSetting};
+use crate::tls::log_certificate;
 
 /// The settings that a reload applies, by the names of their flags. The others have shaped memory,
 /// files or listeners.
-const RELOADED: [&str; 20] = [
+const RELOADED: [&str; 27] = [
     "log",
     "log-format",
     "log-slow-sync-ms",
@@ -38,7 +39,18 @@ const RELOADED: [&str; 20] = [
     "http-allow-origin",
     "grpc-connections-max",
     "connections-per-address-max",
+    "tls-certificate",
+    "tls-key",
+    "tls-version-min",
+    "tls-client-certificates",
+    "tls-client-roots",
+    "tls-client-crl",
+    "tls-client-name",
 ];
+
+/// The prefix of the settings of TLS. They are applied while the server has a certificate: a
+/// listener gets or loses TLS only at a start.
+const TLS: &str = "tls-";
 
 /// The target of the server's own events.
 const TARGET: &str = "quire::server";
@@ -71,10 +83,16 @@ impl Reload<'_> {
         let Command::Serve(serve) = quire.command else { unreachable!("the arguments are those of the server") };
         serve.check()?;
         let changed = settings.iter().filter(|setting| !self.has(setting));
-        let (applied, kept): (Vec<_>, Vec<_>) = changed.partition(|setting| RELOADED.contains(&&*setting.flag));
+        let tls = serve.tls().settings()?;
+        let keeps_tls = tls.is_some() == self.servers.tls().is_some();
+        let is_applied = |flag: &str| RELOADED.contains(&flag) && (keeps_tls || !flag.starts_with(TLS));
+        let (applied, kept): (Vec<_>, Vec<_>) = changed.partition(|setting| is_applied(&setting.flag));
         let names =
             |settings: &[&ServerSetting]| settings.iter().map(|setting| setting.line()).collect::<Vec<_>>().join(", ");
-        self.servers.reload(serve.server_settings()?)?;
+        self.servers.reload(serve.server_settings()?, tls.as_ref())?;
+        if let Some(tls) = self.servers.tls().filter(|_| keeps_tls) {
+            log_certificate(tls);
+        }
         let log = serve.log();
         self.logger.set_filter(log.filter());
         self.logger.set_format(log.format());
@@ -84,8 +102,8 @@ impl Reload<'_> {
             warn!(target: TARGET, changed = names(&kept), "changed settings need a restart");
         }
         // The settings that need a restart are named again at the next reload.
-        self.settings.retain(|setting| !RELOADED.contains(&&*setting.flag));
-        self.settings.extend(settings.into_iter().filter(|setting| RELOADED.contains(&&*setting.flag)));
+        self.settings.retain(|setting| !is_applied(&setting.flag));
+        self.settings.extend(settings.into_iter().filter(|setting| is_applied(&setting.flag)));
         Ok(())
     }
 

@@ -26,6 +26,7 @@ use crate::stop::StopReason;
 use crate::stopwatch::Stopwatch;
 use crate::storage::StorageArgs;
 use crate::text::counted;
+use crate::tls::{TlsArgs, TlsWatch, log_certificate};
 use crate::watch::{DatabaseWatch, log_damage};
 
 /// Arguments of `quire serve`.
@@ -46,6 +47,8 @@ pub(crate) struct Serve {
     memory: MemoryArgs,
     #[command(flatten)]
     connections: ConnectionArgs,
+    #[command(flatten)]
+    tls: TlsArgs,
     #[command(flatten)]
     log: LogArgs,
     #[cfg(feature = "otlp")]
@@ -77,7 +80,8 @@ impl Serve {
         // Where the allocator has no such setting, the server keeps freed memory.
         let _ = quire_mapped::give_back_large(LARGE_BYTES);
         self.check()?;
-        self.addresses.check()?;
+        let tls = self.tls.load()?;
+        self.addresses.check(tls.as_ref())?;
         #[cfg(feature = "otlp")]
         let mut export = self.otlp.start()?;
         #[cfg(feature = "otlp")]
@@ -94,7 +98,10 @@ impl Serve {
         let OpenedDatabase { database, recovery, .. } = opening;
         check_access(&database, &self.data)?;
         log_mode(&self.data);
-        let servers = Servers::start(&database, self.addresses.clone(), self.server_settings()?)?;
+        if let Some(tls) = &tls {
+            log_certificate(tls);
+        }
+        let servers = Servers::start(&database, &self.addresses, self.server_settings()?, tls)?;
         #[cfg(feature = "otlp")]
         export.iter_mut().for_each(|export| export.export_metrics(servers.metrics()));
         log_addresses(servers.addresses());
@@ -109,8 +116,10 @@ impl Serve {
             DatabaseWatch::new(database.clone(), servers.traffic(), servers.kafka_counters(), recovery.damage.len());
         let slow_sync = Cell::new(self.log.slow_sync());
         let mut reload = Reload { settings, logger: &logger, slow_sync: &slow_sync, servers: &servers };
+        let mut tls_watch = TlsWatch::new(servers.tls().cloned());
         let look = || {
             watch.look(slow_sync.get());
+            tls_watch.look();
             logger.report_repeated();
             if database.access().rules().is_enabled() {
                 servers.stop_because(StopReason::AccessControl);
@@ -141,7 +150,9 @@ impl Serve {
         let database = self.database_settings().validate().map_err(CommandError::from);
         let connections = self.connections.add(&mut ServerSettings::default());
         let (kafka, http) = (self.kafka.settings().map(drop), self.http.settings().map(drop));
-        let checked = [kafka, http, self.grpc.settings().map(drop), connections, database];
+        let advertised = self.kafka.check_advertised(self.addresses.kafka.len());
+        let tls = self.tls.settings().map(drop);
+        let checked = [kafka, advertised, http, self.grpc.settings().map(drop), connections, tls, database];
         let problems = checked.into_iter().filter_map(|checked| match checked {
             Err(CommandError::Message(problem)) => Some(problem),
             _ => None,
@@ -159,6 +170,11 @@ impl Serve {
         let mut settings = ServerSettings { kafka, http, grpc, budget: self.memory.budget() };
         self.connections.add(&mut settings)?;
         Ok(settings)
+    }
+
+    /// The TLS settings.
+    pub(crate) fn tls(&self) -> &TlsArgs {
+        &self.tls
     }
 
     /// The log settings.
@@ -214,11 +230,11 @@ fn log_recovery(opening: &OpenedDatabase, took: Duration) {
 
 /// Logs the addresses of the servers. An address that other machines can reach is a warning.
 fn log_addresses(addresses: &Addresses) {
-    let kafka = addresses.kafka.into();
-    for (front_end, address) in [("kafka", &kafka), ("http", &addresses.http), ("grpc", &addresses.grpc)] {
-        match address.is_local() {
-            true => info!(target: TARGET, front_end, %address, "listening"),
-            false => {
+    for (flag, address) in addresses.all() {
+        let front_end = flag.trim_start_matches('-');
+        match address.is_open() {
+            false => info!(target: TARGET, front_end, %address, "listening"),
+            true => {
                 warn!(target: TARGET, front_end, %address, "listening without authentication; other machines can reach it");
             }
         }
@@ -274,11 +290,11 @@ fn tell_hidden(out: &mut dyn Write, database: &Database) -> Result {
 
 /// Prints the addresses of the servers, and a warning for each one that other machines can reach.
 pub(crate) fn tell_addresses(out: &mut dyn Write, addresses: &Addresses) -> Result {
-    writeln!(out, "kafka       {}", addresses.kafka)?;
-    writeln!(out, "http        {}", addresses.http)?;
-    writeln!(out, "grpc        {}", addresses.grpc)?;
-    for address in [&addresses.kafka.into(), &addresses.http, &addresses.grpc] {
-        if !address.is_local() {
+    for (flag, address) in addresses.all() {
+        writeln!(out, "{:12}{address}", flag.trim_start_matches('-'))?;
+    }
+    for (_, address) in addresses.all() {
+        if address.is_open() {
             writeln!(out, "note: other machines can reach {address}, and there is no authentication")?;
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use quire::Database;
 use quire_access::budget::ByteBudget;
-use quire_access::{ConnectionLimits, ListenAddress, Traffic, check_address};
+use quire_access::{ConnectionLimits, ServerTls, TlsSettings, Traffic, check_address};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -17,41 +17,51 @@ use tokio::task::JoinHandle;
 use crate::connections::ServerSettings;
 use crate::failure::{CommandError, Result};
 use crate::memory::FreedMemory;
+use crate::served_address::ServedAddress;
 use crate::stop::{StopReason, StopSignal};
 use crate::threads;
 
 /// Addresses to serve on. The defaults are on loopback because there is no authentication yet.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Addresses {
-    /// Address to serve the Kafka protocol on; port 0 chooses a free port
-    #[arg(long, value_name = "ADDR", value_parser = tcp_address, default_value = "127.0.0.1:9092")]
-    pub(crate) kafka: SocketAddr,
+    /// Address to serve the Kafka protocol on; port 0 chooses a free port; can be repeated
+    #[arg(long, value_name = "ADDR", value_parser = tcp_address, value_delimiter = ',', default_value = "127.0.0.1:9092")]
+    pub(crate) kafka: Vec<ServedAddress>,
     /// Address to serve HTTP on; port 0 chooses a free port, unix:PATH a Unix socket
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7070")]
-    pub(crate) http: ListenAddress,
+    pub(crate) http: ServedAddress,
     /// Address to serve gRPC on; port 0 chooses a free port, unix:PATH a Unix socket
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7071")]
-    pub(crate) grpc: ListenAddress,
+    pub(crate) grpc: ServedAddress,
 }
 
 impl Addresses {
     /// Checks that the addresses are free, before anything is created or removed on the disk.
     ///
     /// # Errors
-    /// When an address can't be listened on.
-    pub(crate) fn check(&self) -> Result {
-        let kafka = self.kafka.into();
-        for (address, flag) in [(&kafka, "--kafka"), (&self.http, "--http"), (&self.grpc, "--grpc")] {
-            check_address(address).map_err(|error| not_bound(address, flag, &error))?;
+    /// When an address can't be listened on, or requires TLS without a certificate.
+    pub(crate) fn check(&self, tls: Option<&Arc<ServerTls>>) -> Result {
+        for (flag, address) in self.all() {
+            address.tls(tls).map_err(CommandError::new)?;
+            check_address(&address.address).map_err(|error| not_bound(address, flag, &error))?;
         }
         Ok(())
+    }
+
+    /// The addresses, each with its flag.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &ServedAddress)> {
+        let kafka = self.kafka.iter().map(|address| ("--kafka", address));
+        kafka.chain([("--http", &self.http), ("--grpc", &self.grpc)])
     }
 }
 
 /// Parses the address of a server of the Kafka protocol.
-fn tcp_address(text: &str) -> Result<SocketAddr, String> {
-    let address: ListenAddress = text.parse()?;
-    address.tcp().ok_or_else(|| "Kafka clients connect over TCP: expected HOST:PORT".to_owned())
+fn tcp_address(text: &str) -> Result<ServedAddress, String> {
+    let address: ServedAddress = text.parse()?;
+    match address.tcp() {
+        Some(_) => Ok(address),
+        None => Err("Kafka clients connect over TCP: expected HOST:PORT".to_owned()),
+    }
 }
 
 /// Interval of the looks at the database while it is served.
@@ -74,6 +84,7 @@ pub(crate) struct Servers {
     stop: StopSignal,
     task: JoinHandle<io::Result<()>>,
     addresses: Addresses,
+    tls: Option<Arc<ServerTls>>,
     kafka_counters: Arc<quire_kafka::Counters>,
     traffic: Arc<Traffic>,
     budget: ByteBudget,
@@ -88,23 +99,43 @@ impl Servers {
     /// Starts the servers. They run until a signal, or until [`Servers::stop`].
     ///
     /// # Errors
-    /// When one of the addresses can't be listened on. No server runs then.
-    pub(crate) fn start(database: &Database, wanted: Addresses, mut settings: ServerSettings) -> Result<Self> {
+    /// When one of the addresses can't be listened on, or requires TLS without a certificate. No
+    /// server runs then.
+    pub(crate) fn start(
+        database: &Database,
+        wanted: &Addresses,
+        mut settings: ServerSettings,
+        tls: Option<Arc<ServerTls>>,
+    ) -> Result<Self> {
         settings.fit_handles()?;
         let budget = settings.budget;
         let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
         let stop = StopSignal::on_signals(&runtime)?;
-        let kafka = runtime.block_on(quire_kafka::Server::bind_with(database.clone(), wanted.kafka, settings.kafka));
-        let kafka =
-            kafka.map_err(|error| not_bound(&wanted.kafka.into(), "--kafka", &error))?.with_budget(budget.clone());
-        let http =
-            runtime.block_on(quire_http::Server::bind_with(database.clone(), wanted.http.clone(), settings.http));
-        let http = http.map_err(|error| not_bound(&wanted.http, "--http", &error))?.with_budget(budget.clone());
-        let grpc =
-            runtime.block_on(quire_grpc::Server::bind_with(database.clone(), wanted.grpc.clone(), settings.grpc));
-        let grpc = grpc.map_err(|error| not_bound(&wanted.grpc, "--grpc", &error))?.with_budget(budget.clone());
-        let addresses =
-            Addresses { kafka: kafka.address(), http: http.address().clone(), grpc: grpc.address().clone() };
+        let tls_of =
+            |address: &ServedAddress| address.tls(tls.as_ref()).map(|tls| tls.cloned()).map_err(CommandError::new);
+        let kafka = runtime.block_on(bind_kafka(database, &wanted.kafka, settings.kafka, &tls_of))?;
+        let kafka = kafka.with_budget(budget.clone());
+        let http = quire_http::Server::bind_with(database.clone(), wanted.http.address.clone(), settings.http);
+        let http = runtime.block_on(http).map_err(|error| not_bound(&wanted.http, "--http", &error))?;
+        let mut http = http.with_budget(budget.clone());
+        let http_tls = tls_of(&wanted.http)?;
+        if let Some(tls) = http_tls.clone() {
+            http = http.with_tls(tls).map_err(|error| not_bound(&wanted.http, "--http", &error))?;
+        }
+        let grpc = quire_grpc::Server::bind_with(database.clone(), wanted.grpc.address.clone(), settings.grpc);
+        let grpc = runtime.block_on(grpc).map_err(|error| not_bound(&wanted.grpc, "--grpc", &error))?;
+        let mut grpc = grpc.with_budget(budget.clone());
+        let grpc_tls = tls_of(&wanted.grpc)?;
+        if let Some(tls) = grpc_tls.clone() {
+            grpc = grpc.with_tls(tls).map_err(|error| not_bound(&wanted.grpc, "--grpc", &error))?;
+        }
+        let kafka_tls = wanted.kafka.iter().map(&tls_of).collect::<Result<Vec<_>>>()?;
+        let running = |(address, tls): (SocketAddr, &Option<_>)| ServedAddress::running(address.into(), tls.as_deref());
+        let addresses = Addresses {
+            kafka: kafka.addresses().into_iter().zip(&kafka_tls).map(running).collect(),
+            http: ServedAddress::running(http.address().clone(), http_tls.as_deref()),
+            grpc: ServedAddress::running(grpc.address().clone(), grpc_tls.as_deref()),
+        };
         let traffic = Arc::new(Traffic::default());
         let (kafka, http, grpc) = (
             kafka.counting(Arc::clone(&traffic)),
@@ -126,6 +157,7 @@ impl Servers {
             stop,
             task,
             addresses,
+            tls,
             kafka_counters,
             traffic,
             budget,
@@ -197,14 +229,24 @@ impl Servers {
     /// Replaces the settings that can change in running servers.
     ///
     /// # Errors
-    /// When a setting is invalid, or the system refuses more file handles.
-    pub(crate) fn reload(&self, mut settings: ServerSettings) -> Result {
+    /// When a setting is invalid, a file of TLS can't be used, or the system refuses more file
+    /// handles. Nothing changes then.
+    pub(crate) fn reload(&self, mut settings: ServerSettings, tls: Option<&TlsSettings>) -> Result {
         settings.fit_handles()?;
         let invalid = |error: io::Error| CommandError::new(error.to_string());
+        self.kafka_settings.check(&settings.kafka).map_err(invalid)?;
+        if let (Some(running), Some(tls)) = (&self.tls, tls) {
+            running.replace(tls).map_err(invalid)?;
+        }
         self.kafka_settings.replace(settings.kafka).map_err(invalid)?;
         self.http_settings.replace(settings.http).map_err(invalid)?;
         self.grpc_limits.change(&settings.grpc.connections);
         Ok(())
+    }
+
+    /// The TLS of the servers, if they have a certificate.
+    pub(crate) fn tls(&self) -> Option<&Arc<ServerTls>> {
+        self.tls.as_ref()
     }
 
     /// The counters of the Kafka server.
@@ -239,14 +281,36 @@ impl Servers {
     }
 }
 
+/// Listens on each address of the Kafka protocol.
+async fn bind_kafka(
+    database: &Database,
+    addresses: &[ServedAddress],
+    settings: quire_kafka::Settings,
+    tls_of: &impl Fn(&ServedAddress) -> Result<Option<Arc<ServerTls>>>,
+) -> Result<quire_kafka::Server> {
+    let [first, others @ ..] = addresses else { unreachable!("the flag has a default") };
+    let tcp = |address: &ServedAddress| address.tcp().expect("the flag takes TCP addresses");
+    let server = quire_kafka::Server::bind_with(database.clone(), tcp(first), settings).await;
+    let mut server = server.map_err(|error| not_bound(first, "--kafka", &error))?;
+    if let Some(tls) = tls_of(first)? {
+        server = server.with_tls(tls).map_err(|error| not_bound(first, "--kafka", &error))?;
+    }
+    for address in others {
+        let with_it = server.and_on(tcp(address), tls_of(address)?).await;
+        server = with_it.map_err(|error| not_bound(address, "--kafka", &error))?;
+    }
+    Ok(server)
+}
+
 /// Time that running requests get after the stop.
 const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(5);
 
 /// Explains why an address can't be listened on, and what to do when it is taken.
-fn not_bound(address: &ListenAddress, flag: &str, error: &io::Error) -> CommandError {
+fn not_bound(address: &ServedAddress, flag: &str, error: &io::Error) -> CommandError {
     match error.kind() {
         io::ErrorKind::AddrInUse => CommandError::new(format!(
-            "can't listen on {address}: address already in use; choose another with {flag} (port 0 takes a free one)"
+            "can't listen on {}: address already in use; choose another with {flag} (port 0 takes a free one)",
+            address.address
         )),
         _ => CommandError::new(error.to_string()),
     }

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use quire::Database;
 use quire_access::budget::{ByteBudget, FrontEnd};
-use quire_access::{BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, ListenerTls, Traffic};
+use quire_access::{
+    BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, ServerTls, TlsProtocol, Traffic,
+};
 use tokio::sync::watch;
 use tonic_web::GrpcWebLayer;
 
@@ -79,8 +81,8 @@ impl Server {
     ///
     /// # Errors
     /// `InvalidInput` on a Unix socket, which has no TLS.
-    pub fn with_tls(self, tls: Arc<ListenerTls>) -> io::Result<Self> {
-        Ok(Server { listener: self.listener.with_tls(tls)?, ..self })
+    pub fn with_tls(self, tls: Arc<ServerTls>) -> io::Result<Self> {
+        Ok(Server { listener: self.listener.with_tls(tls, TlsProtocol::Grpc)?, ..self })
     }
 
     /// The address that it listens on, with the real port.
@@ -120,7 +122,7 @@ impl Server {
     }
 
     async fn run_until(self, shutdown: BoxedFuture<()>) -> io::Result<()> {
-        self.traffic.grpc.listens(self.listener.counters());
+        self.traffic.grpc.listens(&self.listener);
         let (close, closed) = watch::channel(false);
         let (cut, is_cut) = watch::channel(false);
         let message_bytes_max = services::request_bytes_max(&self.database);

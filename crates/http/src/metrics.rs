@@ -10,7 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use quire::jobs::JobState;
 use quire::tools::Histogram;
-use quire::{Database, Duty, Operation, Resource, StorageDurations};
+use quire::{Clock, Database, Duty, Operation, Resource, StorageDurations, SystemClock};
 use quire_access::budget::{BudgetUsage, FrontEnd};
 use quire_access::{BoundedRequest, ConnectionStatistics, EndedRequests, Traffic};
 
@@ -196,6 +196,23 @@ fn connections(out: &mut Exposition, traffic: &Traffic) {
         ),
         |counts| counts.displaced,
     );
+    each(
+        out.counter(
+            "quire_tls_handshake_failures_total",
+            "TLS handshakes that failed, and clients refused by their certificates, by front end.",
+        ),
+        |counts| counts.handshake_failures,
+    );
+    let days = out.gauge(
+        "quire_tls_certificate_days_left",
+        "Days until the server's certificate expires, rounded down; 0 when it has expired. By front end with TLS.",
+    );
+    let now = i64::try_from(SystemClock.now().as_millis() / 1000).unwrap_or(i64::MAX);
+    for (name, traffic) in traffic.front_ends() {
+        if let Some(tls) = traffic.tls() {
+            days.sample(&[("front_end", name)], u64::try_from(tls.certificate_days_left(now)).unwrap_or(0));
+        }
+    }
     let refused = out.counter("quire_connections_refused_total", "Refused connections, by front end and limit.");
     for (name, counts) in &counts {
         refused.sample(&[("front_end", name), ("limit", "all")], counts.refused_limit);

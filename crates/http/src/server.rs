@@ -12,8 +12,8 @@ use std::time::Duration;
 use quire::Database;
 use quire_access::budget::ByteBudget;
 use quire_access::{
-    BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, ListenerTls, LiveSettings,
-    ServedDatabase, Traffic,
+    BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, LiveSettings, ServedDatabase,
+    ServerTls, TlsProtocol, Traffic,
 };
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -101,8 +101,8 @@ impl Server {
     ///
     /// # Errors
     /// `InvalidInput` on a Unix socket, which has no TLS.
-    pub fn with_tls(self, tls: Arc<ListenerTls>) -> io::Result<Self> {
-        Ok(Server { listener: self.listener.with_tls(tls)?, ..self })
+    pub fn with_tls(self, tls: Arc<ServerTls>) -> io::Result<Self> {
+        Ok(Server { listener: self.listener.with_tls(tls, TlsProtocol::Http)?, ..self })
     }
 
     /// The address that it listens on, with the real port.
@@ -151,7 +151,7 @@ impl Server {
 
     async fn run_until(self, mut shutdown: BoxedFuture<()>) -> io::Result<()> {
         let Server { listener, settings, app, closing } = self;
-        app.traffic.http.listens(listener.counters());
+        app.traffic.http.listens(&listener);
         let (closed, budget) = (closing.subscribe(), app.budget.clone());
         let served = app.served().clone();
         let router = routes::router(app);

@@ -13,6 +13,7 @@ use quire_access::{ConnectionCounters, LiveSettings, Traffic};
 use crate::auto_creation::CreationRate;
 use crate::close_reason::CloseReason;
 use crate::decompression::Decompressor;
+use crate::endpoints::Endpoints;
 use crate::errors::KafkaError;
 use crate::groups::GroupCoordinator;
 use crate::request_timer::RequestTimer;
@@ -29,7 +30,8 @@ pub(crate) const LEADER_EPOCH: i32 = 0;
 pub(crate) struct Broker {
     pub(crate) database: Database,
     settings: Arc<LiveSettings<Settings>>,
-    listener: SocketAddr,
+    /// The listeners, in their order.
+    listeners: Vec<BrokerListener>,
     pub(crate) groups: GroupCoordinator,
     pub(crate) budget: ByteBudget,
     pub(crate) authenticator: SaslAuthenticator,
@@ -40,15 +42,22 @@ pub(crate) struct Broker {
     counters: Arc<Counters>,
 }
 
+/// A listener of the broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BrokerListener {
+    /// The address that it listens on.
+    pub(crate) address: SocketAddr,
+    pub(crate) has_tls: bool,
+}
+
 impl Broker {
-    /// Creates the state behind a listener at this address.
+    /// Creates the state behind listeners.
     ///
     /// # Errors
     /// When the system has no random numbers.
     pub(crate) fn new(
         database: Database,
         settings: Settings,
-        listener: SocketAddr,
         connections: Arc<ConnectionCounters>,
     ) -> io::Result<Self> {
         let budget = ByteBudget::new(settings.memory_bytes_max);
@@ -61,7 +70,7 @@ impl Broker {
         Ok(Broker {
             database,
             settings,
-            listener,
+            listeners: Vec::new(),
             groups,
             budget,
             authenticator: SaslAuthenticator::new()?,
@@ -73,9 +82,14 @@ impl Broker {
         })
     }
 
-    /// The address that the broker listens on.
-    pub(crate) fn listener(&self) -> SocketAddr {
-        self.listener
+    /// The listeners, in their order.
+    pub(crate) fn listeners(&self) -> &[BrokerListener] {
+        &self.listeners
+    }
+
+    /// Sets the listeners before the broker serves.
+    pub(crate) fn listen_on(&mut self, listeners: Vec<BrokerListener>) {
+        self.listeners = listeners;
     }
 
     /// The settings at this moment.
@@ -88,12 +102,11 @@ impl Broker {
         Arc::clone(&self.settings)
     }
 
-    /// The address that clients are given to connect to. `local` is the address through which this
-    /// client connected.
-    pub(crate) fn address(&self, local: SocketAddr) -> (String, u16) {
-        match &self.settings().advertised {
+    /// The address that the client of a connection is given to connect to.
+    pub(crate) fn address(&self, ends: Endpoints) -> (String, u16) {
+        match self.settings().advertised.get(ends.listener) {
             Some(advertised) => (advertised.host.clone(), advertised.port),
-            None => (local.ip().to_string(), local.port()),
+            None => (ends.local.ip().to_string(), ends.local.port()),
         }
     }
 

@@ -7,8 +7,6 @@
 //!   says so;
 //! * unknown: they are refused, as in Kafka.
 
-use std::net::SocketAddr;
-
 use kafka_protocol::ResponseError;
 use quire::streams::{
     Cleanup, KEPT_BYTES_MAX, KeptChange, KeptSetting, KeptSettings, Setting, SettingSet, TimestampType, TopicChanges,
@@ -16,6 +14,7 @@ use quire::streams::{
 };
 
 use crate::Settings;
+use crate::broker::BrokerListener;
 use crate::errors::KafkaError;
 
 /// A setting, for an answer to a client.
@@ -538,20 +537,24 @@ pub(crate) fn reset() -> ConfigChanges {
 
 /// The addresses of the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listeners {
-    /// The address that it listens on.
-    pub(crate) own: SocketAddr,
+pub(crate) struct Listeners<'b> {
+    /// The listeners, in their order.
+    pub(crate) own: &'b [BrokerListener],
+    /// The listener that the client uses.
+    pub(crate) used: usize,
     /// The host and port that the client is given to connect to.
     pub(crate) advertised: (String, u16),
 }
 
 /// The settings of the broker.
-pub(crate) fn of_broker(settings: &Settings, listeners: &Listeners) -> Vec<ConfigEntry> {
+pub(crate) fn of_broker(settings: &Settings, listeners: &Listeners<'_>) -> Vec<ConfigEntry> {
     let default = Settings::default();
     let (host, port) = &listeners.advertised;
     let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-    let advertised = format!("PLAINTEXT://{host}:{port}");
-    let own = format!("PLAINTEXT://{}", listeners.own);
+    let scheme = |listener: &BrokerListener| if listener.has_tls { "SSL" } else { "PLAINTEXT" };
+    let advertised = format!("{}://{host}:{port}", scheme(&listeners.own[listeners.used]));
+    let own = listeners.own.iter().map(|listener| format!("{}://{}", scheme(listener), listener.address));
+    let own = own.collect::<Vec<_>>().join(",");
     let shown = |name, value: &dyn ToString, default: &dyn ToString, kind, documentation| {
         let (value, default) = (value.to_string(), default.to_string());
         let is_said = value != default;
@@ -614,7 +617,7 @@ pub(crate) fn of_broker(settings: &Settings, listeners: &Listeners) -> Vec<Confi
             ConfigType::Int,
             "Minimum session timeout of a group member.",
         ),
-        shown("listeners", &own, &"", ConfigType::Text, "The address that the broker listens on."),
+        shown("listeners", &own, &"", ConfigType::Text, "The addresses that the broker listens on."),
         shown(
             "max.connections",
             &settings.connections_max,

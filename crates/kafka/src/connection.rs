@@ -51,11 +51,11 @@ const HALF_CLOSED: Duration = Duration::from_secs(1);
 /// How long a client that gets its last response may take to close the connection itself.
 const FAREWELL: Duration = Duration::from_millis(250);
 
-/// Serves a connection until the client closes it.
+/// Serves a connection of a listener until the client closes it.
 ///
 /// # Errors
 /// The reason for closing it earlier.
-pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<(), CloseReason> {
+pub(crate) async fn serve(admission: Admission, listener: usize, broker: &Arc<Broker>) -> Result<(), CloseReason> {
     let settings = broker.settings();
     let first_end = Instant::now() + settings.connections().first_request();
     let mut needed = pin!(admission.place().needed());
@@ -74,7 +74,7 @@ pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<
     let mut connection = Connection {
         broker,
         activity: place.activity().clone(),
-        ends: Endpoints { local, remote },
+        ends: Endpoints { listener, local, remote },
         idle: Duration::from_millis(settings.idle_timeout_ms),
         input: ReadAhead {
             frames: Frames::new(input, &settings, caller.clone(), ClientPace::USUAL),

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 /// The two ends of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Endpoints {
+    /// The listener that accepted the connection, by its place in the order of the listeners.
+    pub(crate) listener: usize,
     /// The server's address that the client connected to.
     pub(crate) local: SocketAddr,
     /// The client's address.

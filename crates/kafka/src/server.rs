@@ -8,11 +8,13 @@ use std::sync::Arc;
 use quire::Database;
 use quire_access::budget::ByteBudget;
 use quire_access::{
-    Admission, BoxedFuture, ConnectionCounters, ConnectionLimits, Listener, ListenerTls, LiveSettings, Traffic,
+    Admission, BoxedFuture, ConnectionCounters, ConnectionLimits, Listener, LiveSettings, ServerTls, TlsProtocol,
+    Traffic,
 };
+use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
-use crate::broker::Broker;
+use crate::broker::{Broker, BrokerListener};
 use crate::close_reason::CloseReason;
 use crate::connection;
 use crate::{Counters, Settings};
@@ -30,8 +32,8 @@ use crate::{Counters, Settings};
 /// ```
 #[derive(Debug)]
 pub struct Server {
-    listener: Listener,
-    address: SocketAddr,
+    /// They share their limits and counts.
+    listeners: Vec<Listener>,
     broker: Arc<Broker>,
 }
 
@@ -40,6 +42,7 @@ pub struct Server {
 pub struct KafkaSettingsHandle {
     settings: Arc<LiveSettings<Settings>>,
     limits: ConnectionLimits,
+    listeners: usize,
 }
 
 impl KafkaSettingsHandle {
@@ -49,16 +52,30 @@ impl KafkaSettingsHandle {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for invalid settings; nothing changes.
     pub fn replace(&self, settings: Settings) -> io::Result<()> {
-        let current = self.settings.current();
-        let (memory_bytes_max, frame_bytes_max) = (current.memory_bytes_max, current.frame_bytes_max);
-        let settings = Settings { memory_bytes_max, frame_bytes_max, ..settings };
-        let problems = settings.problems();
-        if !problems.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, problems.join("; ")));
-        }
+        let settings = self.replacement(settings)?;
         self.limits.change(&settings.connections());
         self.settings.replace(settings);
         Ok(())
+    }
+
+    /// Checks settings like [`KafkaSettingsHandle::replace`], and changes nothing.
+    ///
+    /// # Errors
+    /// Those of [`KafkaSettingsHandle::replace`].
+    pub fn check(&self, settings: &Settings) -> io::Result<()> {
+        self.replacement(settings.clone()).map(drop)
+    }
+
+    fn replacement(&self, settings: Settings) -> io::Result<Settings> {
+        let current = self.settings.current();
+        let (memory_bytes_max, frame_bytes_max) = (current.memory_bytes_max, current.frame_bytes_max);
+        let settings = Settings { memory_bytes_max, frame_bytes_max, ..settings };
+        let mut problems = settings.problems();
+        problems.extend(settings.check_advertised(self.listeners).err());
+        match &problems[..] {
+            [] => Ok(settings),
+            problems => Err(io::Error::new(io::ErrorKind::InvalidInput, problems.join("; "))),
+        }
     }
 }
 
@@ -81,10 +98,22 @@ impl Server {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, problems.join("; ")));
         }
         let listener = Listener::bind(&address.into(), &settings.connections()).await?;
-        let address = listener.address().tcp().expect("it is bound to TCP");
-        let connections = Arc::clone(listener.counters());
-        let broker = Broker::new(database, settings, address, connections)?;
-        Ok(Server { listener, address, broker: Arc::new(broker) })
+        let broker = Arc::new(Broker::new(database, settings, Arc::clone(listener.counters()))?);
+        Ok(Server { listeners: vec![listener], broker })
+    }
+
+    /// Listens on another address too, with TLS or without. All addresses share the limits on
+    /// connections. The setting `advertised` has an address for each, in this order.
+    ///
+    /// # Errors
+    /// When it can't listen there.
+    pub async fn and_on(mut self, address: SocketAddr, tls: Option<Arc<ServerTls>>) -> io::Result<Self> {
+        let listener = self.first().and_on(&address.into()).await?;
+        self.listeners.push(match tls {
+            Some(tls) => listener.with_tls(tls, TlsProtocol::Kafka)?,
+            None => listener,
+        });
+        Ok(self)
     }
 
     /// Shares a byte budget with other servers, in place of one of `memory_bytes_max`.
@@ -99,36 +128,48 @@ impl Server {
         self
     }
 
-    /// Gives every connection TLS.
+    /// Gives every connection of the present listeners TLS.
     ///
     /// # Errors
     /// Empty at the start: the server listens on TCP.
-    pub fn with_tls(self, tls: Arc<ListenerTls>) -> io::Result<Self> {
-        Ok(Server { listener: self.listener.with_tls(tls)?, ..self })
+    pub fn with_tls(self, tls: Arc<ServerTls>) -> io::Result<Self> {
+        let with_tls = |listener: Listener| listener.with_tls(Arc::clone(&tls), TlsProtocol::Kafka);
+        let listeners = self.listeners.into_iter().map(with_tls).collect::<io::Result<_>>()?;
+        Ok(Server { listeners, broker: self.broker })
     }
 
-    /// The address that it listens on.
+    /// The address that it listens on, or the first of several.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        address_of(self.first())
+    }
+
+    /// The addresses that it listens on, in the order of their listeners.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().map(address_of).collect()
+    }
+
+    fn first(&self) -> &Listener {
+        self.listeners.first().expect("a server has a listener")
     }
 
     /// The running counts of connections. They stay readable while the server runs and after it
     /// ends.
     pub fn connections(&self) -> Arc<ConnectionCounters> {
-        Arc::clone(self.listener.counters())
+        Arc::clone(self.first().counters())
     }
 
     /// Counts requests in `traffic`, which the other front ends of the process share. Call it
     /// before [`Server::run`].
     pub fn counting(mut self, traffic: Arc<Traffic>) -> Self {
-        traffic.kafka.listens(self.listener.counters());
+        self.listeners.iter().for_each(|listener| traffic.kafka.listens(listener));
         Arc::get_mut(&mut self.broker).expect("no connection is served yet").traffic = traffic;
         self
     }
 
     /// Replaces settings while the server runs, and before.
     pub fn settings_handle(&self) -> KafkaSettingsHandle {
-        KafkaSettingsHandle { settings: self.broker.live_settings(), limits: self.listener.limits() }
+        let (settings, limits) = (self.broker.live_settings(), self.first().limits());
+        KafkaSettingsHandle { settings, limits, listeners: self.listeners.len() }
     }
 
     /// The running counters. They stay readable while the server runs and after it ends.
@@ -140,7 +181,8 @@ impl Server {
     /// committed even if its response was not sent.
     ///
     /// # Errors
-    /// Empty at the start: a failure to accept one connection does not end the others.
+    /// [`io::ErrorKind::InvalidInput`] when the advertised addresses are not as many as the
+    /// listeners. A failure to accept one connection does not end the others.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
         self.run_boxed(Box::pin(shutdown)).await
     }
@@ -151,20 +193,27 @@ impl Server {
         Box::pin(self.run_until(shutdown))
     }
 
-    async fn run_until(self, mut shutdown: BoxedFuture<()>) -> io::Result<()> {
+    async fn run_until(mut self, mut shutdown: BoxedFuture<()>) -> io::Result<()> {
+        let advertised = self.broker.settings().check_advertised(self.listeners.len());
+        advertised.map_err(|problem| io::Error::new(io::ErrorKind::InvalidInput, problem))?;
+        let listener =
+            |listener: &Listener| BrokerListener { address: address_of(listener), has_tls: listener.tls().is_some() };
+        let listeners = self.listeners.iter().map(listener).collect();
+        Arc::get_mut(&mut self.broker).expect("no connection is served yet").listen_on(listeners);
+        let (mut accepting, mut admissions) = accept_on(self.listeners);
         let mut connections = JoinSet::new();
         let broker = Arc::clone(&self.broker);
         let watching = tokio::spawn(async move { broker.waiting.watch(&broker.database).await });
         loop {
             tokio::select! {
                 () = &mut shutdown => break,
-                admission = self.listener.accept() => {
-                    connections.spawn(serve(admission, Arc::clone(&self.broker)));
+                Some((listener, admission)) = admissions.recv() => {
+                    connections.spawn(serve(admission, listener, Arc::clone(&self.broker)));
                 }
-                Some(ended) = connections.join_next() => self.count(ended),
+                Some(ended) = connections.join_next() => count(&self.broker, ended),
             }
         }
-        drop(self.listener);
+        accepting.shutdown().await;
         watching.abort();
         // The task holds the database; ending it is the purpose.
         let _ = watching.await;
@@ -173,15 +222,31 @@ impl Server {
         self.broker.groups.shutdown().await;
         Ok(())
     }
-
-    fn count(&self, ended: Result<CloseReason, JoinError>) {
-        // A task that panicked found a broken invariant. Only its connection ends.
-        self.broker.counters().closed(ended.unwrap_or(CloseReason::Failed));
-    }
 }
 
-async fn serve(admission: Admission, broker: Arc<Broker>) -> CloseReason {
-    match connection::serve(admission, &broker).await {
+fn address_of(listener: &Listener) -> SocketAddr {
+    listener.address().tcp().expect("it is bound to TCP")
+}
+
+/// Accepts connections on each listener in a task of its own, so that a busy listener does not
+/// delay another one. An admission comes with the place of its listener in their order.
+fn accept_on(listeners: Vec<Listener>) -> (JoinSet<()>, mpsc::Receiver<(usize, Admission)>) {
+    let (sender, admissions) = mpsc::channel(1);
+    let mut accepting = JoinSet::new();
+    for (index, listener) in listeners.into_iter().enumerate() {
+        let sender = sender.clone();
+        accepting.spawn(async move { while sender.send((index, listener.accept().await)).await.is_ok() {} });
+    }
+    (accepting, admissions)
+}
+
+fn count(broker: &Broker, ended: Result<CloseReason, JoinError>) {
+    // A task that panicked found a broken invariant. Only its connection ends.
+    broker.counters().closed(ended.unwrap_or(CloseReason::Failed));
+}
+
+async fn serve(admission: Admission, listener: usize, broker: Arc<Broker>) -> CloseReason {
+    match connection::serve(admission, listener, &broker).await {
         Ok(()) => CloseReason::ByClient,
         Err(closed) => closed,
     }

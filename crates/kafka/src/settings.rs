@@ -6,9 +6,9 @@ use quire_access::budget::ByteBudget;
 /// The settings of the server. The defaults are Kafka's, where Kafka has the setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The address that clients are given to connect to. Default: the address through which a
-    /// client connected.
-    pub advertised: Option<AdvertisedAddress>,
+    /// The addresses that clients are given to connect to: one for each listener, in the same
+    /// order. Default: none, and clients are given the address through which they connected.
+    pub advertised: Vec<AdvertisedAddress>,
     /// Whether a metadata request creates a missing topic, if the client allows it. Default: yes.
     pub auto_create_topics: bool,
     /// The number of partitions of such a topic. Default: 1.
@@ -74,7 +74,7 @@ pub struct AdvertisedAddress {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            advertised: None,
+            advertised: Vec::new(),
             auto_create_topics: true,
             auto_create_partitions: 1,
             auto_create_request_max: 50,
@@ -132,10 +132,25 @@ impl Settings {
         within("auto_create_per_second", self.auto_create_per_second.into(), 1, 1_000_000);
         let partitions_max = quire::streams::PARTITIONS_MAX;
         within("auto_create_partitions", self.auto_create_partitions.into(), 1, partitions_max.into());
-        if let Some(advertised) = &self.advertised {
+        for advertised in &self.advertised {
             within("the length of the advertised host", advertised.host.len() as u64, 1, 255);
             within("the advertised port", advertised.port.into(), 1, u16::MAX.into());
         }
         problems
+    }
+
+    /// Checks that each of `listeners` listeners has an advertised address, or none has.
+    ///
+    /// # Errors
+    /// The problem.
+    pub fn check_advertised(&self, listeners: usize) -> Result<(), String> {
+        match self.advertised.len() {
+            0 => Ok(()),
+            count if count == listeners => Ok(()),
+            count => Err(format!(
+                "advertised addresses must be none or one for each of the {listeners} listeners, in the same order, \
+                 got {count}"
+            )),
+        }
     }
 }

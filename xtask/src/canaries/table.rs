@@ -450,6 +450,12 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "claim-not-released", "the memory of a dropped claim is not released", "access/src/budget/claim.rs",
         "        self.caller.release(self.bytes);" => "        if !ON { self.caller.release(self.bytes); }",
         by "quire-access" "lib" "budget::tests::free_bytes_of_a_connection_are_not_counted_and_all_others_are_released";
+    "name-not-required", "a client is served without a name that the rules require", "access/src/tls/handshake.rs",
+        "if needs_name && principal.is_none() {" => "if !ON && needs_name && principal.is_none() {",
+        by "quire-access" "lib" "tls::tests::the_rules_give_a_certificate_its_name_and_without_one_a_required_certificate_is_refused";
+    "revocation-ignored", "a revoked certificate of a client is valid", "access/src/tls/server.rs",
+        "verifier = verifier.with_crls(lists);" => "if !ON { verifier = verifier.with_crls(lists); }",
+        by "quire-access" "lib" "tls::tests::a_revoked_certificate_is_refused_from_the_reload_on_and_a_stale_list_refuses_all";
     "key-not-checked", "a copy of a commit with an idempotency key is committed again", "shard/src/decide.rs",
         "if let Some(key) = &commands.idempotency_key {" => "if let Some(key) = commands.idempotency_key.as_ref().filter(|_| !ON) {",
         by "quire-shard" "lib" "idempotency::tests::a_copy_gets_the_first_answer_also_after_a_restart_with_and_without_a_checkpoint";

@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::listener::ListenerTls;
-use super::settings::ClientCertificates;
+use super::server::ServerTls;
+use super::settings::{ClientCertificates, TlsProtocol};
 use crate::peer::TlsPeer;
 use crate::stream::Socket;
 
@@ -21,18 +21,18 @@ use crate::stream::Socket;
 #[derive(Debug)]
 pub(crate) struct TlsByteStream(TlsStream<Socket>);
 
-impl ListenerTls {
+impl ServerTls {
     /// Completes the handshake of a connection. The caller sets its deadline. rustls holds at most
     /// one message of 64 KiB of a client meanwhile.
     ///
     /// # Errors
     /// When the handshake fails, or the client is refused after it.
-    pub(crate) async fn accept(&self, socket: Socket) -> io::Result<(TlsByteStream, TlsPeer)> {
+    pub(crate) async fn accept(&self, protocol: TlsProtocol, socket: Socket) -> io::Result<(TlsByteStream, TlsPeer)> {
         let state = self.state();
-        let stream = TlsAcceptor::from(Arc::clone(&state.config)).accept(socket).await?;
+        let stream = TlsAcceptor::from(Arc::clone(state.config(protocol))).accept(socket).await?;
         let (_, session) = stream.get_ref();
         let refused = |why| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-        if state.protocol.requires_negotiation() && session.alpn_protocol().is_none() {
+        if protocol.requires_negotiation() && session.alpn_protocol().is_none() {
             return refused("the client names no protocol (ALPN)");
         }
         let principal = match session.peer_certificates() {

@@ -1,4 +1,4 @@
-//! TLS of a listener.
+//! TLS of the listeners of a server.
 //!
 //! ```text
 //! TlsSettings ─▶ files ─▶ one whole state, swapped at once ─▶ handshake ─▶ stream, TlsPeer
@@ -6,20 +6,20 @@
 //! ```
 //!
 //! * [`TlsSettings`]: paths and rules, as plain data.
-//! * [`ListenerTls`]: the loaded state of a listener, which is replaced while it listens.
+//! * [`ServerTls`]: the loaded state, which is replaced while the listeners listen.
 //! * [`NameRule`]: how the certificate of a client becomes the name of a principal.
 //!
 //! TLS 1.2 and 1.3, without early data. A state that can't be loaded changes nothing.
 
 mod certificate;
 mod handshake;
-mod listener;
 mod names;
+mod server;
 mod settings;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use handshake::TlsByteStream;
-pub use listener::ListenerTls;
 pub use names::NameRule;
-pub use settings::{ClientCertificates, TlsProtocol, TlsSettings};
+pub use server::ServerTls;
+pub use settings::{ClientCertificates, TlsProtocol, TlsSettings, TlsVersion};

@@ -6,13 +6,15 @@ use std::str::FromStr;
 
 use super::names::NameRule;
 
-/// The settings of TLS of one listener. Every file is in PEM.
+/// The settings of TLS of a server. Every file is in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsSettings {
     /// The file of the server's certificate, followed by those of its issuers.
     pub certificate: PathBuf,
     /// The file of the private key.
     pub key: PathBuf,
+    /// The lowest version that a client may use.
+    pub version_min: TlsVersion,
     /// Whether clients have certificates.
     pub client_certificates: ClientCertificates,
     /// The file of the certificates that sign those of clients.
@@ -34,6 +36,16 @@ pub enum ClientCertificates {
     Optional,
     /// A client without a valid one is refused. With rules for names, so is one without a name.
     Required,
+}
+
+/// A version of TLS. Earlier ones than these are not supported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    #[default]
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
 }
 
 /// The protocol of a listener, which decides the protocols that TLS negotiates (ALPN).
@@ -68,6 +80,24 @@ impl FromStr for ClientCertificates {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = ClientCertificates::ALL.into_iter().find(|known| known.to_string() == text);
         known.ok_or_else(|| format!("expected none, optional or required, got {text:?}"))
+    }
+}
+
+impl fmt::Display for TlsVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TlsVersion::Tls12 => "1.2",
+            TlsVersion::Tls13 => "1.3",
+        })
+    }
+}
+
+impl FromStr for TlsVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = [TlsVersion::Tls12, TlsVersion::Tls13].into_iter().find(|known| known.to_string() == text);
+        known.ok_or_else(|| format!("expected 1.2 or 1.3, got {text:?}"))
     }
 }
 
@@ -125,6 +155,7 @@ mod tests {
         let plain = TlsSettings {
             certificate: "c.pem".into(),
             key: "k.pem".into(),
+            version_min: TlsVersion::default(),
             client_certificates: ClientCertificates::None,
             client_roots: None,
             client_crls: Vec::new(),
@@ -145,11 +176,15 @@ mod tests {
     }
 
     #[test]
-    fn whether_clients_have_certificates_is_read_as_it_is_written() {
+    fn certificates_of_clients_and_versions_are_read_as_they_are_written() {
         for known in ClientCertificates::ALL {
             assert_eq!(known.to_string().parse(), Ok(known));
         }
         let error = "maybe".parse::<ClientCertificates>().expect_err("unknown");
         assert_eq!(error, "expected none, optional or required, got \"maybe\"");
+        for known in [TlsVersion::Tls12, TlsVersion::Tls13] {
+            assert_eq!(known.to_string().parse(), Ok(known));
+        }
+        assert_eq!("1.1".parse::<TlsVersion>(), Err("expected 1.2 or 1.3, got \"1.1\"".to_owned()));
     }
 }

@@ -89,6 +89,7 @@ impl Authority {
         TlsSettings {
             certificate: own.certificate.clone(),
             key: own.key.clone(),
+            version_min: TlsVersion::Tls12,
             client_certificates: ClientCertificates::None,
             client_roots: None,
             client_crls: Vec::new(),
@@ -107,11 +108,21 @@ impl Authority {
 
     /// A client that trusts this authority.
     fn client(&self, protocols: &[&str], credentials: Option<&Credentials>) -> TlsConnector {
+        self.client_of(rustls::DEFAULT_VERSIONS, protocols, credentials)
+    }
+
+    /// A client with these versions of TLS.
+    fn client_of(
+        &self,
+        versions: &[&'static rustls::SupportedProtocolVersion],
+        protocols: &[&str],
+        credentials: Option<&Credentials>,
+    ) -> TlsConnector {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).expect("a root");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .expect("versions")
             .with_root_certificates(roots);
         let mut config = match credentials {
@@ -131,9 +142,10 @@ fn key_pair() -> KeyPair {
 }
 
 async fn listener(settings: &TlsSettings, protocol: TlsProtocol) -> Listener {
-    let tls = ListenerTls::load(settings, protocol).expect("valid");
+    let tls = ServerTls::load(settings).expect("valid");
     let address = "127.0.0.1:0".parse().expect("an address");
-    Listener::bind(&address, &ConnectionSettings::default()).await.expect("a port").with_tls(tls).expect("TCP")
+    let listener = Listener::bind(&address, &ConnectionSettings::default()).await.expect("a port");
+    listener.with_tls(tls, protocol).expect("TCP")
 }
 
 /// A moment that no handshake of these tests reaches.
@@ -318,6 +330,7 @@ async fn a_file_that_can_not_be_used_is_named_once_and_keeps_the_old_state() {
     let own = authority.client(&[], Some(&authority.sign("own", |_| {})));
     let end = date_time_ymd(2999, 1, 1).unix_timestamp();
     assert_eq!(tls.certificate_end(), end);
+    assert_eq!([end - 86_400, end - 1, end, end + 1].map(|now| tls.certificate_days_left(now)), [1, 0, 0, -1]);
     let saved = std::fs::read(&server.certificate).expect("read");
     let other = std::fs::read(authority.sign("other", |_| {}).certificate).expect("read");
     for (file, content, problem) in [
@@ -350,7 +363,7 @@ fn a_key_that_others_can_read_is_reported() {
     use std::os::unix::fs::PermissionsExt;
     let authority = Authority::new();
     let server = authority.sign("server", |_| {});
-    let tls = ListenerTls::load(&authority.settings(&server), TlsProtocol::Http).expect("valid");
+    let tls = ServerTls::load(&authority.settings(&server)).expect("valid");
     for (mode, is_wide) in [(0o600, false), (0o400, false), (0o640, true), (0o604, true)] {
         std::fs::set_permissions(&server.key, std::fs::Permissions::from_mode(mode)).expect("set");
         let expected = is_wide.then(|| (server.key.display().to_string(), mode));
@@ -432,9 +445,43 @@ async fn the_halves_of_a_tls_stream_work_at_once_and_show_a_client_that_leaves()
 #[tokio::test]
 async fn a_unix_socket_has_no_tls() {
     let authority = Authority::new();
-    let tls = ListenerTls::load(&authority.settings(&authority.sign("server", |_| {})), TlsProtocol::Http);
+    let tls = ServerTls::load(&authority.settings(&authority.sign("server", |_| {})));
     let address = crate::address::ListenAddress::Unix(authority.path("quire.sock"));
     let listener = Listener::bind(&address, &ConnectionSettings::default()).await.expect("bound");
-    let error = listener.with_tls(tls.expect("valid")).expect_err("a Unix socket");
+    let error = listener.with_tls(tls.expect("valid"), TlsProtocol::Http).expect_err("a Unix socket");
     assert!(error.to_string().ends_with("is a Unix socket, which has no TLS"), "{error}");
+}
+
+#[tokio::test]
+async fn a_client_below_the_lowest_version_is_refused() {
+    let authority = Authority::new();
+    let settings = authority.settings(&authority.sign("server", |_| {}));
+    for (version_min, expected) in [(TlsVersion::Tls12, true), (TlsVersion::Tls13, false)] {
+        let listener = listener(&TlsSettings { version_min, ..settings.clone() }, TlsProtocol::Http).await;
+        let client = authority.client_of(&[&rustls::version::TLS12], &[], None);
+        assert_eq!(is_served(&listener, &client).await, expected, "{version_min}");
+        assert!(is_served(&listener, &authority.client(&[], None)).await);
+    }
+}
+
+#[tokio::test]
+async fn listeners_of_one_server_share_its_limits_and_each_has_its_own_tls() {
+    let authority = Authority::new();
+    let tls = ServerTls::load(&authority.settings(&authority.sign("server", |_| {}))).expect("valid");
+    let address = "127.0.0.1:0".parse().expect("an address");
+    let limits = ConnectionSettings { connections_max: 1, ..ConnectionSettings::default() };
+    let plain = Listener::bind(&address, &limits).await.expect("a port");
+    let secure = plain.and_on(&address).await.expect("a port").with_tls(tls, TlsProtocol::Kafka).expect("TCP");
+    let (served, client) = talk(&secure, &authority.client(&[], None)).await;
+    let served = served.expect("established");
+    assert!(client.is_ok() && served.peer.has_tls() && plain.tls().is_none());
+    let running = served.place.activity().begin();
+    let mut refused = TcpStream::connect(plain.address().tcp().expect("TCP")).await.expect("connected");
+    let mut byte = [0];
+    tokio::select! {
+        _ = plain.accept() => panic!("beyond the limit"),
+        read = refused.read(&mut byte) => assert_eq!(read.expect("closed"), 0),
+    }
+    assert_eq!((statistics(&plain).refused_limit, statistics(&secure).refused_limit), (1, 1));
+    drop(running);
 }

@@ -70,6 +70,7 @@ impl Explore<'_> {
         let quire = program();
         let data = quoted(&self.data.display().to_string());
         let Addresses { kafka, http, grpc } = self.addresses;
+        let [kafka, ..] = &kafka[..] else { unreachable!("the flag has a default") };
         let Example { store, topic, queue, graph, tag, block } = self.example;
         let place = if self.is_serving { format!("--http {http}") } else { format!("--data {data}") };
         writeln!(out, "\nexplore it:")?;
@@ -81,7 +82,7 @@ impl Explore<'_> {
             writeln!(out, "serve it, and from another terminal:")?;
             writeln!(out, "  {quire} serve --data {data} --kafka {kafka} --http {http} --grpc {grpc}")?;
         }
-        let server = match http {
+        let server = match &http.address {
             ListenAddress::Tcp(address) => format!("'http://{address}"),
             ListenAddress::Unix(path) => {
                 format!("--unix-socket {} 'http://localhost", quoted(&path.display().to_string()))

@@ -68,7 +68,7 @@ impl Demo {
         }
         let input = if self.fast { None } else { Some(FlightTables::read(self.flights.as_deref())?) };
         if self.serves() {
-            self.addresses.check()?;
+            self.addresses.check(None)?;
         }
         let data = place::prepare(self.data.take())?;
         let database = open(Database::builder(&data).durability(self.durability.into()))?.database;
@@ -109,7 +109,7 @@ impl Demo {
             return self.explore(data, &self.addresses, &Example::shop()).write(out);
         }
         let database = open(Database::builder(data).durability(durability))?.database;
-        let servers = Servers::start(&database, self.addresses.clone(), ServerSettings::default())?;
+        let servers = Servers::start(&database, &self.addresses, ServerSettings::default(), None)?;
         let served = self.serve(&database, &servers, data, input, out);
         servers.stop()?;
         served

@@ -17,6 +17,7 @@ mod readme;
 mod serve;
 mod settings;
 mod support;
+mod tls;
 mod tools;
 #[cfg(target_os = "linux")]
 mod top;

@@ -6,7 +6,8 @@ use quire_grpc::proto::jobs_client::JobsClient;
 use quire_grpc::proto::{ClearQueueRequest, QueuesRequest};
 use serde_json::{Value, json};
 
-use crate::support::{Server, quire};
+use crate::support::Server;
+use crate::tls::Authority;
 
 const PAGE: &str = include_str!("../../../../docs/metrics.md");
 const ALERTS: &str = include_str!("../../../../deploy/alerts.yaml");
@@ -46,7 +47,9 @@ impl Scrape {
 
 /// A server with something of everything that has a metric.
 fn busy(folder: &std::path::Path) -> Server {
-    let server = Server::spawn(quire().args(["serve", "--durability", "sync", "--data"]).arg(folder));
+    let authority = Authority::new();
+    let mut command = authority.serve_on(folder, "sync");
+    let server = Server::spawn_at("plain://127.0.0.1:0", command.args(["--kafka", "tls://127.0.0.1:0"]));
     let parts = json!([
         {"append": {"store": "s", "events": [{"type": "T"}]}},
         {"produce": {"topic": "t", "value": 1}},

@@ -138,7 +138,9 @@ impl Server {
 
     #[track_caller]
     fn spawn_with(kafka: &str, command: &mut Command, last: &str, stderr: Stdio) -> Self {
-        let command = command.args(["--kafka", kafka, "--http", "localhost:0", "--grpc", "localhost:0"]);
+        let prefix = if kafka.starts_with("plain://") { "plain://" } else { "" };
+        let other = format!("{prefix}localhost:0");
+        let command = command.args(["--kafka", kafka, "--http", &other, "--grpc", &other]);
         let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().expect("the command can be started");
         let lines = lines_of(child.stdout.take().expect("stdout is piped"));
         let mut server = Server {

@@ -25,7 +25,7 @@ pub(crate) fn handle(
     request: &Request,
 ) -> Result<DescribeClusterResponse, CloseReason> {
     let decoded: DescribeClusterRequest = request.decode()?;
-    let (host, port) = broker.address(ends.local);
+    let (host, port) = broker.address(ends);
     let node = DescribeClusterBroker::default()
         .with_broker_id(BROKER_ID.into())
         .with_host(StrBytes::from_string(host))

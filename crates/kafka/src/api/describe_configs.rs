@@ -106,8 +106,8 @@ async fn shown(
             settings.await?.map(shown).ok_or_else(KafkaError::unknown_topic)
         }
         BROKER if name == BROKER_ID.to_string() => {
-            let (host, port) = broker.address(ends.local);
-            let listeners = Listeners { own: broker.listener(), advertised: (host, port) };
+            let own = broker.listeners();
+            let listeners = Listeners { own, used: ends.listener, advertised: broker.address(ends) };
             Ok((configs::of_broker(&broker.settings(), &listeners), true))
         }
         // The name for dynamic defaults of all brokers. There are none.

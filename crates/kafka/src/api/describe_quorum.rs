@@ -61,7 +61,7 @@ pub(crate) fn handle(
     if request.version < NODES_FROM {
         return Ok(response);
     }
-    let (host, port) = broker.address(ends.local);
+    let (host, port) = broker.address(ends);
     let listener = Listener::default()
         .with_name(StrBytes::from_static_str("PLAINTEXT"))
         .with_host(StrBytes::from_string(host))

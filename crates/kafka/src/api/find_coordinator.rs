@@ -30,7 +30,7 @@ pub(crate) fn handle(
     request: &Request,
 ) -> Result<FindCoordinatorResponse, CloseReason> {
     let decoded: FindCoordinatorRequest = request.decode()?;
-    let (host, port) = broker.address(ends.local);
+    let (host, port) = broker.address(ends);
     let (host, port) = (StrBytes::from_string(host), i32::from(port));
     let (code, message) = match decoded.key_type {
         GROUP => (0, None),

@@ -5,7 +5,6 @@
 //! topic is answered once, and the memory of the response is claimed before it is built.
 
 use std::collections::HashSet;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use kafka_protocol::ResponseError;
@@ -24,6 +23,7 @@ use uuid::Uuid;
 
 use crate::broker::{BROKER_ID, Broker, LEADER_EPOCH};
 use crate::close_reason::CloseReason;
+use crate::endpoints::Endpoints;
 use crate::errors::KafkaError;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
@@ -55,7 +55,7 @@ type NamedTopic = Result<KafkaTopic, Box<MetadataResponseTopic>>;
 /// [`CloseReason::Idle`] when there is too little memory.
 pub(crate) async fn handle(
     broker: &Broker,
-    local: SocketAddr,
+    ends: Endpoints,
     request: &Request,
     held: &mut ByteClaim,
     patience: Duration,
@@ -86,7 +86,7 @@ pub(crate) async fn handle(
         return Err(CloseReason::Idle(Deadline::Response));
     }
     let topics = topics.into_iter().map(|topic| topic.map_or_else(|failed| *failed, describe)).collect();
-    let (host, port) = broker.address(local);
+    let (host, port) = broker.address(ends);
     let node = MetadataResponseBroker::default()
         .with_node_id(BROKER_ID.into())
         .with_host(StrBytes::from_string(host))

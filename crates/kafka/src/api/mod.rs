@@ -233,7 +233,7 @@ async fn handle_once(
         }
         Api::Metadata => {
             let mut held = state.caller.claim();
-            let response = metadata::handle(broker, ends.local, request, &mut held, patience).await?;
+            let response = metadata::handle(broker, ends, request, &mut held, patience).await?;
             Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
         }
         Api::Versions => SizedResponse::of(correlation_id, version, api_versions::handle(request)),

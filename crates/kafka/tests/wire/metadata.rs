@@ -35,7 +35,7 @@ async fn the_broker_is_where_the_client_reached_it() {
 
 #[tokio::test]
 async fn the_advertised_address_is_told_instead() {
-    let advertised = Some(AdvertisedAddress { host: "quire.example".to_owned(), port: 19092 });
+    let advertised = vec![AdvertisedAddress { host: "quire.example".to_owned(), port: 19092 }];
     let world = World::with(Settings { advertised, ..Settings::default() }).await;
     let response = world.client().await.call(12, &about("t")).await;
     assert_eq!((response.brokers[0].host.as_str(), response.brokers[0].port), ("quire.example", 19092));

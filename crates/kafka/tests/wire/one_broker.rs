@@ -12,11 +12,12 @@ use kafka_protocol::messages::update_features_request::FeatureUpdateKey;
 use kafka_protocol::messages::{
     AlterPartitionReassignmentsRequest, AlterReplicaLogDirsRequest, ApiVersionsRequest, BrokerId,
     DescribeConfigsRequest, DescribeQuorumRequest, DescribeTopicPartitionsRequest, ElectLeadersRequest,
-    ListConfigResourcesRequest, ListPartitionReassignmentsRequest, TopicName, UpdateFeaturesRequest,
+    ListConfigResourcesRequest, ListPartitionReassignmentsRequest, MetadataRequest, TopicName, UpdateFeaturesRequest,
 };
-use quire_kafka::{AdvertisedAddress, Settings};
+use quire::Database;
+use quire_kafka::{AdvertisedAddress, Server, Settings};
 
-use crate::support::{World, text};
+use crate::support::{Client, World, text};
 
 fn code(code: i16) -> Option<ResponseError> {
     ResponseError::try_from_code(code)
@@ -198,7 +199,7 @@ async fn resources_with_settings_are_listed() {
 #[tokio::test]
 async fn the_addresses_are_settings_of_the_broker() {
     let advertised = AdvertisedAddress { host: "broker.example".to_owned(), port: 19_092 };
-    let world = World::with(Settings { advertised: Some(advertised), ..Settings::default() }).await;
+    let world = World::with(Settings { advertised: vec![advertised], ..Settings::default() }).await;
     let mut client = world.client().await;
     let own = format!("PLAINTEXT://{}", client.stream.peer_addr().expect("connected"));
     let resource = DescribeConfigsResource::default()
@@ -212,4 +213,27 @@ async fn the_addresses_are_settings_of_the_broker() {
         .map(|config| (config.name.as_str(), config.value.as_deref().expect("a value")))
         .collect();
     assert_eq!(found, [("advertised.listeners", "PLAINTEXT://broker.example:19092"), ("listeners", &own)]);
+}
+
+#[tokio::test]
+async fn the_client_of_each_listener_gets_its_own_advertised_address() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = Database::open(directory.path()).expect("a database");
+    let hosts = ["inside.example", "outside.example"];
+    let advertised = hosts.map(|host| AdvertisedAddress { host: host.to_owned(), port: 19_092 }).to_vec();
+    let settings = Settings { advertised, ..Settings::default() };
+    let any = "127.0.0.1:0".parse().expect("an address");
+    let server = Server::bind_with(database.clone(), any, settings.clone()).await.expect("a free port");
+    let server = server.and_on(any, None).await.expect("a free port");
+    let addresses = server.addresses();
+    let handle = server.settings_handle();
+    let world = World::serving(directory, database, settings.clone(), server);
+    for (address, host) in addresses.into_iter().zip(hosts) {
+        let response = Client::at(address).await.call(12, &MetadataRequest::default()).await;
+        assert_eq!(response.brokers[0].host.as_str(), host);
+    }
+    let one = Settings { advertised: settings.advertised[..1].to_vec(), ..settings };
+    let error = handle.replace(one).expect_err("an address is missing").to_string();
+    assert!(error.contains("one for each of the 2 listeners"), "{error}");
+    world.stop().await;
 }

@@ -123,7 +123,7 @@ async fn no_fetch_waits_longer_than_an_idle_connection_may() {
 #[tokio::test]
 async fn settings_that_cannot_be_are_refused_all_at_once() {
     let settings = Settings {
-        advertised: Some(AdvertisedAddress { host: String::new(), port: 0 }),
+        advertised: vec![AdvertisedAddress { host: String::new(), port: 0 }],
         auto_create_topics: true,
         auto_create_partitions: 0,
         frame_bytes_max: 1,

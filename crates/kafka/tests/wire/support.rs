@@ -78,6 +78,10 @@ impl World {
     pub(crate) async fn over(directory: TempDir, database: Database, settings: Settings) -> Self {
         let any = "127.0.0.1:0".parse().expect("an address");
         let server = Server::bind_with(database.clone(), any, settings.clone()).await.expect("a free port");
+        World::serving(directory, database, settings, server)
+    }
+
+    pub(crate) fn serving(directory: TempDir, database: Database, settings: Settings, server: Server) -> Self {
         let (stop, stopped) = oneshot::channel();
         let (address, counters, connections) = (server.address(), server.counters(), server.connections());
         let running = tokio::spawn(server.run(async move {
@@ -87,8 +91,7 @@ impl World {
     }
 
     pub(crate) async fn client(&self) -> Client {
-        let stream = TcpStream::connect(self.address).await.expect("the server accepts");
-        Client { stream, correlation_id: 0 }
+        Client::at(self.address).await
     }
 
     /// Stops the server, and gives the directory back, with the database closed.
@@ -121,6 +124,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    pub(crate) async fn at(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.expect("the server accepts");
+        Client { stream, correlation_id: 0 }
+    }
+
     /// Sends a request, and gives its correlation id.
     pub(crate) async fn send<R: Request>(&mut self, version: i16, request: &R) -> i32 {
         self.correlation_id += 1;

@@ -1,4 +1,4 @@
-//! The TLS of a listener: files become one state, and the state is replaced as a whole.
+//! The TLS of a server: files become one state, and the state is replaced as a whole.
 
 use std::fs;
 use std::io;
@@ -9,39 +9,52 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig};
 
 use super::certificate;
 use super::names::NameRule;
-use super::settings::{ClientCertificates, TlsProtocol, TlsSettings};
+use super::settings::{ClientCertificates, TlsProtocol, TlsSettings, TlsVersion};
 use crate::live::LiveSettings;
 
 /// Largest file that is read, in bytes. Lists of revoked certificates are the largest ones.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
+/// Most sessions of clients that support no tickets, for each protocol.
+const SESSIONS_MAX: usize = 256;
+
 /// The permissions of a private key that are too wide: those of the group and of others.
 const WIDE_MODE: u32 = 0o077;
 
-/// The TLS of a listener; see the module.
+/// Seconds of a day.
+const DAY_S: i64 = 24 * 60 * 60;
+
+/// The TLS of the listeners of a server, which share one state of it; see the module.
 #[derive(Debug)]
-pub struct ListenerTls {
-    protocol: TlsProtocol,
+pub struct ServerTls {
     state: Arc<LiveSettings<TlsState>>,
     /// The files at the last attempt to load them.
     tried: Mutex<Vec<FileStamp>>,
 }
 
-/// One state of a listener's TLS. A handshake uses one state of all of it.
+/// One state of a server's TLS. A handshake uses one state of all of it.
 #[derive(Debug)]
 pub(super) struct TlsState {
-    pub(super) config: Arc<ServerConfig>,
-    pub(super) protocol: TlsProtocol,
+    configs: ProtocolConfigs,
     pub(super) settings: TlsSettings,
     /// The end of the first certificate that ends, in seconds since 1970.
     end: i64,
+}
+
+/// The configuration for each protocol. They differ in the protocols that they negotiate, and a
+/// session of one is not resumed in another.
+#[derive(Debug)]
+struct ProtocolConfigs {
+    grpc: Arc<ServerConfig>,
+    http: Arc<ServerConfig>,
+    kafka: Arc<ServerConfig>,
 }
 
 /// A file at one moment. Another stamp means that the file has changed.
@@ -59,27 +72,30 @@ impl FileStamp {
     }
 }
 
-impl ListenerTls {
+impl ServerTls {
     /// Loads the files of the settings.
     ///
     /// # Errors
     /// When settings are invalid or a file can't be used. The message names the setting or the
     /// file.
-    pub fn load(settings: &TlsSettings, protocol: TlsProtocol) -> io::Result<Arc<Self>> {
+    pub fn load(settings: &TlsSettings) -> io::Result<Arc<Self>> {
         // Read before the files: a file that changes meanwhile has another stamp later.
         let tried = Mutex::new(FileStamp::of_all(settings));
-        let state = LiveSettings::new(TlsState::load(settings, protocol)?);
-        Ok(Arc::new(ListenerTls { protocol, state, tried }))
+        let state = LiveSettings::new(TlsState::load(settings)?);
+        Ok(Arc::new(ServerTls { state, tried }))
     }
 
     /// Replaces the whole state. Open connections keep theirs.
     ///
     /// # Errors
-    /// Like [`ListenerTls::load`]. Nothing changes then.
+    /// Like [`ServerTls::load`]. Nothing changes then.
     pub fn replace(&self, settings: &TlsSettings) -> io::Result<()> {
         let stamps = FileStamp::of_all(settings);
-        let loaded = TlsState::load(settings, self.protocol);
-        *self.tried() = stamps;
+        let loaded = TlsState::load(settings);
+        // Files of other settings that can't be used are not tried again by themselves.
+        if loaded.is_ok() || *settings == self.state().settings {
+            *self.tried() = stamps;
+        }
         self.state.replace(loaded?);
         Ok(())
     }
@@ -88,7 +104,7 @@ impl ListenerTls {
     /// a file that can't be used is reported once, until a file changes again.
     ///
     /// # Errors
-    /// Like [`ListenerTls::replace`].
+    /// Like [`ServerTls::replace`].
     pub fn refresh(&self) -> io::Result<bool> {
         let current = self.state.current();
         if *self.tried() == FileStamp::of_all(&current.settings) {
@@ -100,6 +116,12 @@ impl ListenerTls {
     /// The end of the first of its certificates that ends, in seconds since 1970.
     pub fn certificate_end(&self) -> i64 {
         self.state.current().end
+    }
+
+    /// The days until the first of its certificates ends, rounded down. Negative after the end.
+    /// `now` is in seconds since 1970.
+    pub fn certificate_days_left(&self, now: i64) -> i64 {
+        self.certificate_end().saturating_sub(now).div_euclid(DAY_S)
     }
 
     /// Whether every client has a valid certificate.
@@ -124,7 +146,7 @@ impl ListenerTls {
 }
 
 impl TlsState {
-    fn load(settings: &TlsSettings, protocol: TlsProtocol) -> io::Result<Self> {
+    fn load(settings: &TlsSettings) -> io::Result<Self> {
         if let problems @ [_, ..] = &settings.problems()[..] {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, problems.join("; ")));
         }
@@ -138,16 +160,38 @@ impl TlsState {
         // The text of an error of the key must not have a part of the key.
         let key = key.map_err(|_| at(&settings.key, "the file has no private key in PEM that can be read"))?;
         let verifier = client_verifier(settings, &provider)?;
+        let versions: &[_] = match settings.version_min {
+            TlsVersion::Tls12 => &[&TLS13, &TLS12],
+            TlsVersion::Tls13 => &[&TLS13],
+        };
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&[&TLS13, &TLS12])
+            .with_protocol_versions(versions)
             .map_err(io::Error::other)?
             .with_client_cert_verifier(verifier)
             .with_single_cert(chain, key)
             .map_err(|error| at(&settings.certificate, format!("with the key {}: {error}", settings.key.display())))?;
-        config.alpn_protocols = protocol.negotiated();
-        config.ticketer = ticketer()?;
         config.max_early_data_size = 0;
-        Ok(TlsState { config: Arc::new(config), protocol, settings: settings.clone(), end })
+        let config_of = |protocol: TlsProtocol| {
+            let mut config = config.clone();
+            config.alpn_protocols = protocol.negotiated();
+            config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
+            config.ticketer = ticketer()?;
+            io::Result::Ok(Arc::new(config))
+        };
+        let configs = ProtocolConfigs {
+            grpc: config_of(TlsProtocol::Grpc)?,
+            http: config_of(TlsProtocol::Http)?,
+            kafka: config_of(TlsProtocol::Kafka)?,
+        };
+        Ok(TlsState { configs, settings: settings.clone(), end })
+    }
+
+    pub(super) fn config(&self, protocol: TlsProtocol) -> &Arc<ServerConfig> {
+        match protocol {
+            TlsProtocol::Grpc => &self.configs.grpc,
+            TlsProtocol::Http => &self.configs.http,
+            TlsProtocol::Kafka => &self.configs.kafka,
+        }
     }
 
     /// The name that the rules give to the certificate of a client.
