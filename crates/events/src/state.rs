@@ -9,6 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 use quire_model::{DottedNames, Position, Sequence, Tag};
 
@@ -48,6 +49,13 @@ impl Events {
     /// The stores by name, in the order of their names.
     pub fn stores(&self) -> impl Iterator<Item = (&str, StoreNumber)> {
         self.by_name.iter().map(|(name, number)| (name.as_str(), *number))
+    }
+
+    /// The stores from `name` on, which need not exist. Callers that list many stores ask for a few
+    /// at a time.
+    pub fn stores_from(&self, name: &str) -> impl Iterator<Item = (&str, StoreNumber)> {
+        let from = self.by_name.range::<str, _>((Bound::Included(name), Bound::Unbounded));
+        from.map(|(name, number)| (name.as_str(), *number))
     }
 
     /// The number of the store with this name, or `None` when nothing was appended to it yet.

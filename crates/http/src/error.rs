@@ -86,6 +86,11 @@ impl Problem {
         self.code == Code::TooLarge
     }
 
+    /// Whether a request needs more steps than it has.
+    pub(crate) fn is_too_costly(&self) -> bool {
+        self.code == Code::TooCostly
+    }
+
     #[cfg(test)]
     pub(crate) fn code(&self) -> &'static str {
         self.code.name()

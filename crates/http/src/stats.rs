@@ -66,7 +66,8 @@ pub(crate) async fn stats(State(app): State<Arc<App>>, params: Params) -> Result
     let database = app.database();
     database.check_permission(Resource::DATABASE, Operation::Describe)?;
     let request = BoundedRequest::begin(&database);
-    JsonResponse::of(&app.memory, &collect(request, StatsBounds::NONE).await?.stats)
+    let figures = collect(request, StatsBounds::NONE).await?;
+    JsonResponse::of_long(&app.memory, figures.stats).await
 }
 
 /// Reads the statistics.
@@ -76,12 +77,7 @@ pub(crate) async fn collect(request: BoundedRequest, bounds: StatsBounds) -> Res
     let (stores, topics, groups, queues) = bounded(request, move |database| {
         let stores =
             events::heads(database, objects_max)?.into_iter().map(|(store, events)| StoreStats { store, events });
-        let mut all = 0;
-        let topics = topics::names(database)?.into_iter().take(objects_max).take_while(|(_, partitions)| {
-            all += *partitions as usize;
-            all <= partitions_max
-        });
-        let topics = topics.map(|(topic, partitions)| {
+        let topics = topics::first(database, objects_max, partitions_max)?.into_iter().map(|(topic, partitions)| {
             let offsets = topics::offsets(database, &topic)?;
             let messages = offsets.iter().map(|offsets| offsets.next.get() - offsets.start.get()).sum();
             Ok(TopicStats { topic, partitions, messages })

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use quire::streams::{Partition, PartitionOffsets, TopicSettings};
-use quire::{Database, Operation, PartitionStatistics, Resource, ResourceKind, TopicStatistics};
+use quire::{Database, Operation, PartitionStatistics, ReadView, Resource, ResourceKind, TopicStatistics};
 use quire_access::BoundedRequest;
 use quire_api::ListPage;
 
@@ -16,8 +16,9 @@ use crate::commit::commit_part;
 use crate::error::Problem;
 use crate::given::GivenField;
 use crate::idempotency::RequestKey;
+use crate::memory::{Claim, ResponseMemory};
 use crate::params::{Params, PathNames, within};
-use crate::response::{JsonResponse, bounded};
+use crate::response::{JsonResponse, aside, bounded};
 use quire_api::reply::{
     PartitionReply, SettingsReply, TopicGroupReply, TopicOffsetReply, TopicReply, TopicWithPartitions,
 };
@@ -43,8 +44,16 @@ fn settings_reply(settings: TopicSettings, batch_bytes_most: u32) -> SettingsRep
 /// `GET /v1/topics`: lists the topics.
 pub(crate) async fn topics(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let topics = names(&app.database())?.into_iter().map(|(topic, partitions)| TopicReply { topic, partitions });
-    JsonResponse::of(&app.memory, &ListPage::whole(topics.collect()))
+    bounded(BoundedRequest::begin(&app.database()), move |database| {
+        let (mut claim, mut topics) = (app.memory.claim(), Vec::new());
+        database.visit_topics(|topic| -> Result<(), Problem> {
+            claim.grow(size_of::<TopicReply>() + topic.name.len())?;
+            topics.push(TopicReply { topic: topic.name.to_owned(), partitions: topic.partitions });
+            Ok(())
+        })?;
+        JsonResponse::within(claim, &ListPage::whole(topics))
+    })
+    .await
 }
 
 /// `POST /v1/topics`: creates a topic.
@@ -73,11 +82,21 @@ pub(crate) async fn produce(
     .await
 }
 
-/// Every topic with the number of its partitions.
-pub(crate) fn names(database: &Database) -> Result<Vec<(String, u32)>, Problem> {
+/// The first topics with the numbers of their partitions: at most `count_max`, with
+/// `partitions_max` partitions together.
+pub(crate) fn first(
+    database: &Database,
+    count_max: usize,
+    partitions_max: usize,
+) -> Result<Vec<(String, u32)>, Problem> {
+    let mut partitions = 0;
     let topics = database.read_published_permitted(|view| {
         let shown = view.streams.topics().filter(|topic| view.shows(ResourceKind::Topic, topic.name));
-        shown.map(|topic| (topic.name.to_owned(), topic.partitions)).collect::<Vec<_>>()
+        let first = shown.take(count_max).take_while(|topic| {
+            partitions += topic.partitions as usize;
+            partitions <= partitions_max
+        });
+        first.map(|topic| (topic.name.to_owned(), topic.partitions)).collect()
     })?;
     Ok(topics)
 }
@@ -106,23 +125,52 @@ pub(crate) async fn topic(
     let wait_ms = within("wait_ms", params.one("wait_ms")?.unwrap_or(0), 0..=WAIT_MS_MAX)?;
     params.end()?;
     let deadline = tokio::time::Instant::now() + Duration::from_millis(wait_ms);
+    // One budget for all reads of the wait.
+    let request = BoundedRequest::begin(&app.database());
+    let mut last = None;
     loop {
         // Taken before the read, so that records published meanwhile end the wait.
         let seen = app.database().published();
-        let (request, name) = (BoundedRequest::begin(&app.database()), topic.clone());
-        let described = bounded(request, move |database| describe(database, name)).await?;
+        let (database, name, memory) = (request.database().clone(), topic.clone(), app.memory.clone());
+        let (described, claim) = match (aside(move || describe(&database, name, &memory)).await, last.take()) {
+            (Ok(described), _) => described,
+            // The request has used up its steps. The topic is shown as it was.
+            (Err(problem), Some(described)) if problem.is_too_costly() => {
+                return shown(described).await;
+            }
+            (Err(problem), _) => return Err(problem),
+        };
         if wait_ms == 0 || known.is_some_and(|known| described.written > known) {
-            return JsonResponse::of(&app.memory, &described);
+            return shown((described, claim)).await;
         }
         tokio::select! {
             arrived = app.database().publication_after(seen) => arrived?,
-            () = tokio::time::sleep_until(deadline) => return JsonResponse::of(&app.memory, &described),
-            () = app.closing() => return JsonResponse::of(&app.memory, &described),
+            () = tokio::time::sleep_until(deadline) => return shown((described, claim)).await,
+            () = app.closing() => return shown((described, claim)).await,
         }
+        last = Some((described, claim));
     }
 }
 
-fn describe(database: &Database, topic: String) -> Result<TopicWithPartitions, Problem> {
+/// The response that shows a topic.
+async fn shown((described, claim): (TopicWithPartitions, Claim)) -> Result<JsonResponse, Problem> {
+    aside(move || JsonResponse::within(claim, &described)).await
+}
+
+/// The memory of a partition while a topic is described.
+const PARTITION_BYTES: usize = size_of::<PartitionReply>() + size_of::<PartitionStatistics>();
+
+/// Reads a topic, and claims the memory of its partitions before.
+fn describe(
+    database: &Database,
+    topic: String,
+    memory: &ResponseMemory,
+) -> Result<(TopicWithPartitions, Claim), Problem> {
+    let resource = Resource::new(ResourceKind::Topic, &topic);
+    let look = |view: &ReadView<'_>| view.streams.topic_named(&topic).map(|topic| topic.partitions);
+    let partitions = database.read_published_for(resource, Operation::Describe, look)?;
+    let mut claim = memory.claim();
+    claim.grow(partitions.unwrap_or(0) as usize * PARTITION_BYTES)?;
     let TopicStatistics { settings, protected_for, partitions } = database.topic(&topic).statistics()?;
     let partitions: Vec<PartitionReply> = partitions
         .into_iter()
@@ -136,7 +184,7 @@ fn describe(database: &Database, topic: String) -> Result<TopicWithPartitions, P
         .collect();
     let written = partitions.iter().map(|partition| partition.next).sum();
     let settings = settings_reply(settings, database.batch_bytes_max());
-    Ok(TopicWithPartitions { topic, settings, protected_for, partitions, written })
+    Ok((TopicWithPartitions { topic, settings, protected_for, partitions, written }, claim))
 }
 
 /// `GET /v1/topics/{topic}/groups/{group}`: the committed offsets of a consumer group.

@@ -74,9 +74,10 @@ pub(crate) async fn stores(State(app): State<Arc<App>>, params: Params) -> Resul
     params.end()?;
     let stores = bounded(BoundedRequest::begin(&app.database()), move |database| {
         let stores = heads(database, usize::MAX)?;
-        Ok(stores.into_iter().map(|(store, head)| StoreReply { store, head }).collect::<Vec<_>>())
+        let stores = stores.into_iter().map(|(store, head)| StoreReply { store, head });
+        JsonResponse::of(&app.memory, &ListPage::whole(stores.collect()))
     });
-    JsonResponse::of(&app.memory, &ListPage::whole(stores.await?))
+    stores.await
 }
 
 /// The first `count_max` stores by name, with the positions of their last events.

@@ -20,6 +20,7 @@ mod saved_projection;
 mod store_statistics;
 mod subscription;
 mod topic;
+mod topic_list;
 #[cfg(feature = "serde")]
 mod typed;
 mod unknown_block;

@@ -6,7 +6,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use quire_model::{Operation, Resource, ResourceKind, Sequence};
+use quire_model::{History, Operation, Resource, ResourceKind, Sequence};
 use quire_shard::{Commands, CommitRefusal, DecidedCommit, OPENED_BYTES_MAX, Replies, open_batch_up_to, opened};
 
 use crate::commit::{Message, batch_time_ms};
@@ -22,6 +22,9 @@ use crate::streams::{
 use crate::ticket::Ticket;
 use crate::time::{milliseconds_of, time_of_milliseconds};
 use crate::{Error, ErrorKind, Result};
+
+/// The most partitions that one look at the state shows. Writers wait for it, some 100 µs.
+const PARTITIONS_AT_ONCE: u32 = 1_000;
 
 /// A topic. See [`Database::topic`].
 ///
@@ -217,25 +220,36 @@ impl Topic {
     /// # Errors
     /// [`ErrorKind::NotFound`] when the topic does not exist. [`ErrorKind::Damaged`],
     /// [`ErrorKind::Io`], [`ErrorKind::Failed`].
+    /// [`ErrorKind::TooCostly`]: each partition takes at least one step.
     pub fn statistics(&self) -> Result<TopicStatistics> {
-        let found = self.database.read_for(self.resource(), Operation::Describe, |view| {
-            let topic = view.streams.topic_named(&self.name)?;
-            let partition = |number| {
-                let bytes = view.streams.partition_bytes(topic.id, number).unwrap_or_default();
-                Some((number, view.streams.partition(topic.id, number).ok()?, bytes))
-            };
-            let protected_for = view.streams.protecting(topic.id).map(ToOwned::to_owned).collect();
-            let partitions = (0..topic.partitions).filter_map(partition).collect::<Vec<_>>();
-            Some((topic.settings, protected_for, partitions))
-        })?;
-        let (settings, protected_for, partitions) = found.wait()?.ok_or_else(|| self.not_found())?;
-        let history = self.database.history();
-        let partitions = partitions.into_iter().map(|(partition, found, bytes)| {
-            let PartitionReach { offsets: PartitionOffsets { start, next }, unreadable } = found.reach(&history)?;
-            let unreadable = unreadable.map(|error| error.to_string());
-            Ok(PartitionStatistics { partition, start, next, unreadable, bytes })
-        });
-        Ok(TopicStatistics { settings, protected_for, partitions: partitions.collect::<Result<_>>()? })
+        let mut statistics =
+            TopicStatistics { settings: TopicSettings::default(), protected_for: Vec::new(), partitions: Vec::new() };
+        loop {
+            let first = statistics.partitions.len() as u32;
+            let found = self.database.read_for(self.resource(), Operation::Describe, |view| -> Result<_> {
+                let Some(topic) = view.streams.topic_named(&self.name) else { return Ok(None) };
+                let few = first..topic.partitions.min(first.saturating_add(PARTITIONS_AT_ONCE));
+                view.history.claim(few.len() as u64)?;
+                let partition = |number| {
+                    let bytes = view.streams.partition_bytes(topic.id, number).unwrap_or_default();
+                    Some((number, view.streams.partition(topic.id, number).ok()?, bytes))
+                };
+                let protected_for: Vec<String> = view.streams.protecting(topic.id).map(ToOwned::to_owned).collect();
+                let is_last = few.end == topic.partitions;
+                Ok(Some((topic.settings, protected_for, few.filter_map(partition).collect::<Vec<_>>(), is_last)))
+            })?;
+            let (settings, protected_for, partitions, is_last) = found.wait()??.ok_or_else(|| self.not_found())?;
+            (statistics.settings, statistics.protected_for) = (settings, protected_for);
+            let history = self.database.history();
+            for (partition, found, bytes) in partitions {
+                let PartitionReach { offsets: PartitionOffsets { start, next }, unreadable } = found.reach(&history)?;
+                let unreadable = unreadable.map(|error| error.to_string());
+                statistics.partitions.push(PartitionStatistics { partition, start, next, unreadable, bytes });
+            }
+            if is_last {
+                return Ok(statistics);
+            }
+        }
     }
 
     /// Returns the committed offset of a consumer group. `None` when the group never committed one.

@@ -119,6 +119,12 @@ impl Streams {
         self.topics.ids_by_name().filter_map(|id| self.topic(TopicId::new(id)))
     }
 
+    /// The topics from `name` on, which need not exist. Callers that list many topics ask for a few
+    /// at a time.
+    pub fn topics_from(&self, name: &str) -> impl Iterator<Item = TopicInfo<'_>> {
+        self.topics.ids_from(name).filter_map(|id| self.topic(TopicId::new(id)))
+    }
+
     /// Every consumer group that committed an offset or had a member, in the order of the names.
     pub fn groups(&self) -> impl Iterator<Item = GroupInfo<'_>> {
         self.groups.ids_by_name().filter_map(|id| self.group(id))

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 use quire_model::{History, Place, ReadError, Sequence, TagBuf};
 
@@ -43,6 +44,13 @@ impl Jobs {
     /// The number of queues.
     pub fn queue_count(&self) -> u64 {
         self.queue_ids.len() as u64
+    }
+
+    /// The events of the queues from `name` on, which need not exist. Callers that list many queues
+    /// ask for a few at a time.
+    pub fn queue_logs_from(&self, name: &str) -> impl Iterator<Item = QueueLog> {
+        let from = self.queue_ids.range::<str, _>((Bound::Included(name), Bound::Unbounded));
+        from.map(|(name, queue)| QueueLog { queue: *queue, name: Arc::clone(name) })
     }
 
     /// The events of every queue, by name.
