@@ -36,6 +36,7 @@ mod page;
 mod schema;
 
 mod bytes;
+mod meter;
 pub mod reply;
 pub mod request;
 
@@ -44,6 +45,7 @@ pub mod samples;
 pub use code::{Code, GrpcCode, KafkaCode};
 pub use facts::{FactValue, FailureFact, TimeUnit};
 pub use failure::Failure;
+pub use meter::{METERED_BYTES, list, metered};
 pub use page::{ListPage, NoFacts};
 pub use table::{
     Row, of_claim, of_error, of_events, of_graph, of_idempotency, of_jobs, of_permission, of_reason, of_streams,

@@ -3,8 +3,10 @@
 //! A body in an encoding is unpacked on another thread. The unpacked bytes have the same limit as
 //! the body, and are claimed as they grow. So a few bytes that unpack to many are refused early.
 
+use std::cell::RefCell;
 use std::error::Error;
 use std::io::{self, Read};
+use std::rc::Rc;
 
 use axum::RequestExt;
 use axum::body::{Body as IncomingBody, Bytes, HttpBody};
@@ -13,6 +15,7 @@ use flate2::read::MultiGzDecoder;
 use http_body_util::LengthLimitError;
 use quire::Database;
 use quire_access::BoundedRequest;
+use quire_api::metered;
 use serde::Deserialize;
 use tokio_stream::StreamExt;
 
@@ -20,7 +23,7 @@ use crate::arriving::LateBody;
 use crate::commit::CommitPace;
 use crate::error::Problem;
 use crate::given::GivenField;
-use crate::json;
+use crate::json::{self, Misread};
 use crate::memory::{Claim, PIECE_BYTES, ResponseMemory};
 use crate::presentation::ContentEncoding;
 use crate::response::{aside, bounded};
@@ -44,7 +47,16 @@ pub(crate) struct Body(BodyText);
 #[derive(Debug)]
 pub(crate) struct BodyText {
     bytes: Bytes,
+    /// The memory of the body, and of its lists once they are parsed.
+    claim: RefCell<Option<Claim>>,
+    /// The claimed bytes without the lists.
+    claimed: usize,
+}
+
+/// The memory of the lists of a body while they are parsed.
+struct ListMemory {
     claim: Claim,
+    refused: Option<Problem>,
 }
 
 impl Body {
@@ -97,11 +109,21 @@ impl Body {
 
     /// The bytes of the body, and their memory, which grows with the values that are made of them.
     pub(crate) fn into_parts(self) -> (Bytes, Claim) {
-        (self.0.bytes, self.0.claim)
+        self.0.into_parts()
     }
 }
 
 impl BodyText {
+    /// A body of these bytes, whose memory `claim` has.
+    fn new(bytes: Bytes, mut claim: Claim) -> Self {
+        let claimed = claim.bytes_mut().bytes();
+        BodyText { bytes, claim: RefCell::new(Some(claim)), claimed }
+    }
+
+    fn into_parts(self) -> (Bytes, Claim) {
+        (self.bytes, self.claim.into_inner().expect("the body is not being parsed"))
+    }
+
     /// The size of the body in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
@@ -112,7 +134,8 @@ impl BodyText {
     /// # Errors
     /// When there is too little.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
-        self.claim.grow(bytes)
+        self.claimed += bytes;
+        self.claim.get_mut().as_mut().expect("the body is not being parsed").grow(bytes)
     }
 
     /// Parses the JSON.
@@ -121,16 +144,37 @@ impl BodyText {
     /// With line, column and field, when it is not JSON or has the wrong fields.
     pub(crate) fn parse<'r, T: Deserialize<'r>>(&'r self) -> Result<T, Problem> {
         self.check_object()?;
-        json::read(&self.bytes).map_err(|misread| Problem::json(&misread))
+        self.metered(|bytes| json::read(bytes))
     }
 
     /// Parses the JSON, completed by fields that the path gives.
     ///
     /// # Errors
-    /// Like [`Body::parse`], and when the body has one of the fields, too.
+    /// Like [`BodyText::parse`], and when the body has one of the fields, too.
     pub(crate) fn parse_with<'r, T: Deserialize<'r>>(&'r self, fields: &[GivenField<'r>]) -> Result<T, Problem> {
         self.check_object()?;
-        json::read_with(&self.bytes, fields).map_err(|misread| Problem::json(&misread))
+        self.metered(|bytes| json::read_with(bytes, fields))
+    }
+
+    /// Parses the body, and claims the memory of its lists. It is claimed until the body is dropped
+    /// or parsed again.
+    fn metered<'r, T>(&'r self, parse: impl FnOnce(&'r [u8]) -> Result<T, Misread>) -> Result<T, Problem> {
+        let mut claim = self.claim.take().expect("a body is parsed once at a time");
+        claim.bytes_mut().shrink_to(self.claimed);
+        let memory = Rc::new(RefCell::new(ListMemory { claim, refused: None }));
+        let taken = Rc::clone(&memory);
+        let take = move |bytes: usize| {
+            let ListMemory { claim, refused } = &mut *taken.borrow_mut();
+            *refused = claim.grow(bytes).err();
+            refused.is_none()
+        };
+        let parsed = metered(take, || parse(&self.bytes));
+        let memory = Rc::into_inner(memory).expect("the meter was dropped").into_inner();
+        self.claim.replace(Some(memory.claim));
+        match memory.refused {
+            Some(refused) => Err(refused),
+            None => parsed.map_err(|misread| Problem::json(&misread)),
+        }
     }
 
     /// The derived implementations would also accept an array of the fields in their order, which
@@ -182,7 +226,7 @@ async fn receive(body: IncomingBody, mut claim: Claim, too_long: &str) -> Result
     let mut chunks = body.into_data_stream().map(|chunk| chunk.map_err(|error| unread(&error, too_long)));
     let first = chunks.try_next().await?.unwrap_or_default();
     claim.grow(first.len())?;
-    let Some(mut chunk) = chunks.try_next().await? else { return Ok(BodyText { bytes: first, claim }) };
+    let Some(mut chunk) = chunks.try_next().await? else { return Ok(BodyText::new(first, claim)) };
     // The memory of the first chunk is claimed already.
     let mut bytes = Vec::from(first);
     claim.grow(bytes.capacity() - bytes.len())?;
@@ -196,14 +240,14 @@ async fn receive(body: IncomingBody, mut claim: Claim, too_long: &str) -> Result
         bytes.extend_from_slice(&chunk);
         match chunks.try_next().await? {
             Some(next) => chunk = next,
-            None => return Ok(BodyText { bytes: bytes.into(), claim }),
+            None => return Ok(BodyText::new(bytes.into(), claim)),
         }
     }
 }
 
 /// Unpacks a body to at most `bytes_max` bytes.
 fn unpacked(body: BodyText, encoding: ContentEncoding, bytes_max: usize, too_long: &str) -> Result<BodyText, Problem> {
-    let BodyText { bytes: packed, mut claim } = body;
+    let (packed, mut claim) = body.into_parts();
     let bytes = match encoding {
         ContentEncoding::Gzip => unpack(MultiGzDecoder::new(&*packed), &mut claim, bytes_max, too_long)?,
         ContentEncoding::Zstd => {
@@ -216,7 +260,7 @@ fn unpacked(body: BodyText, encoding: ContentEncoding, bytes_max: usize, too_lon
         }
     };
     claim.release(packed.len());
-    Ok(BodyText { bytes: bytes.into(), claim })
+    Ok(BodyText::new(bytes.into(), claim))
 }
 
 /// Reads all bytes of a decoder, and claims the memory for them as they grow.
@@ -268,6 +312,7 @@ mod tests {
     use quire::Durability;
     use quire_access::budget::ByteBudget;
     use quire_access::{Credential, ServedDatabase};
+    use quire_api::request::CommitRequest;
     use tokio::runtime;
     use tokio::sync::watch;
     use tokio::task::{spawn_blocking, yield_now};
@@ -276,6 +321,28 @@ mod tests {
     use crate::app::App;
     use crate::openapi::operations::{OperationRow, operations};
     use crate::routes::router;
+
+    #[test]
+    fn the_lists_of_a_body_claim_memory_until_it_is_dropped() {
+        let budget = ByteBudget::new(16 << 20);
+        let memory = ResponseMemory::new(&budget);
+        let body = |parts: usize| {
+            let bytes = format!(r#"{{"parts": [{}]}}"#, vec![r#"{"tick": {}}"#; parts].join(",")).into();
+            BodyText::new(bytes, memory.claim())
+        };
+        let parts = |body: &BodyText| body.parse::<CommitRequest<'_>>().map(|commit| commit.parts.len());
+        // 13 MB of bodies would not exceed the memory.
+        let refused = parts(&body(1_000_000)).map_err(|problem| problem.code());
+        assert!(matches!(refused, Err("too_large" | "overloaded")), "{refused:?}");
+        assert_eq!(budget.usage().bytes_used, 0);
+        let whole = body(2_000);
+        for _ in 0..2 {
+            assert_eq!(parts(&whole).ok(), Some(2_000));
+            assert!((256 << 10..8 << 20).contains(&budget.usage().bytes_used), "{}", budget.usage().bytes_used);
+        }
+        drop(whole);
+        assert_eq!(budget.usage().bytes_used, 0);
+    }
 
     async fn post(routes: &TowerToHyperService<Router>, path: &str, body: String) -> Response {
         let request = Request::post(path).body(IncomingBody::from(body)).expect("a request");

@@ -38,7 +38,7 @@ const WAIT_MS_MAX: u64 = 60_000;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FetchAllRequest<'r> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "quire_api::list")]
     queues: Vec<Text<'r>>,
     #[serde(default)]
     weights: Vec<u32>,

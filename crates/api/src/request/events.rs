@@ -16,10 +16,10 @@ use crate::bytes::{Base64, ParsedText, TagRequest, Text, given, text_or_base64};
 pub struct AppendPart<'r> {
     #[serde(borrow)]
     store: Text<'r>,
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "crate::meter::list", default)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     events: Vec<NewEventRequest<'r>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "crate::meter::list", default)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conditions: Vec<ConditionRequest<'r>>,
 }
@@ -28,10 +28,10 @@ pub struct AppendPart<'r> {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AppendRequest<'r> {
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "crate::meter::list", default)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     events: Vec<NewEventRequest<'r>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "crate::meter::list", default)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conditions: Vec<ConditionRequest<'r>>,
     #[serde(borrow)]
@@ -64,7 +64,7 @@ pub struct UpstreamPart<'r> {
 pub struct NewEventRequest<'r> {
     #[serde(rename = "type", borrow)]
     event_type: Text<'r>,
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "crate::meter::list", default)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tags: Vec<TagRequest<'r>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,7 +104,7 @@ pub struct ConditionRequest<'r> {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LastIs<'r> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "crate::meter::list")]
     items: Vec<ItemRequest<'r>>,
     position: u64,
 }
@@ -113,7 +113,7 @@ struct LastIs<'r> {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueryRequest<'r> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "crate::meter::list")]
     items: Vec<ItemRequest<'r>>,
 }
 
@@ -121,10 +121,10 @@ pub struct QueryRequest<'r> {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ItemRequest<'r> {
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "crate::meter::list", default)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     types: Vec<Text<'r>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "crate::meter::list", default)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tags: Vec<TagRequest<'r>>,
     #[serde(default)]

@@ -161,7 +161,7 @@ pub struct PutBlockPart<'r> {
     #[serde(borrow)]
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<Text<'r>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "crate::meter::list", default)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tags: Vec<Text<'r>>,
     #[serde(borrow)]

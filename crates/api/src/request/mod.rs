@@ -62,7 +62,7 @@ pub use streams::{
 #[serde(deny_unknown_fields)]
 pub struct CommitRequest<'r> {
     /// The parts, which happen together.
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "crate::meter::list")]
     pub parts: Vec<PartRequest<'r>>,
 }
 
@@ -199,7 +199,7 @@ pub enum PartRequest<'r> {
     #[serde(borrow)]
     Bulk(Box<BulkRequest<'r>>),
     /// Commands on jobs, each decided by itself.
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "crate::meter::list")]
     Each(Vec<PartRequest<'r>>),
     /// Applies due times.
     Tick(jobs::Tick),

@@ -233,7 +233,7 @@ pub(super) struct FilterRequest<'r> {
     #[serde(borrow)]
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<Text<'r>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "crate::meter::list")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tags: Vec<Text<'r>>,
     #[serde(skip_serializing_if = "Option::is_none")]

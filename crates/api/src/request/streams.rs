@@ -32,7 +32,7 @@ pub struct Produce<'r> {
     value_text: Option<Text<'r>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value_base64: Option<Base64>,
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "crate::meter::list", default)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     headers: Vec<HeaderRequest<'r>>,
     #[serde(skip_serializing_if = "Option::is_none")]

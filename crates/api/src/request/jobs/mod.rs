@@ -64,7 +64,7 @@ pub struct Enqueue<'r> {
     unique: Option<UniqueRequest<'r>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retention_ms: Option<u64>,
-    #[serde(borrow, default)]
+    #[serde(borrow, deserialize_with = "crate::meter::list", default)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tags: Vec<Text<'r>>,
 }
@@ -175,7 +175,7 @@ impl ClashRequest {
 #[serde(deny_unknown_fields)]
 pub struct Fetch<'r> {
     /// The queues.
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "crate::meter::list")]
     pub queues: Vec<Text<'r>>,
     /// The most jobs.
     #[serde(default = "count_default")]
