@@ -1,52 +1,166 @@
-//! The components that every service uses.
+//! The components that every service uses, and the database of each call.
+//!
+//! ```text
+//! ServiceComponents: one a server ──call──▶ App: one a call, with the database of its client
+//! ```
+//!
+//! A stream of responses and the tasks of a call outlive its handler and the task-local session.
+//! So an [`App`] holds the database of the session. Without a session it permits nothing.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use quire::Database;
 use quire_access::budget::{BudgetCaller, running_caller};
-use quire_access::{BoundedRequest, DecompressionTurns, FetchTurns};
+use quire_access::{BoundedRequest, DecompressionTurns, FetchTurns, ServedDatabase, Session};
 use tokio::sync::{mpsc, watch};
+use tonic::Status;
 
-/// The components behind the services.
-#[derive(Debug)]
-pub(crate) struct App {
-    pub(crate) database: Database,
-    /// The caller of work without a running call.
-    server: BudgetCaller,
-    /// The turns of reads that decompress much.
-    pub(crate) unpacking: DecompressionTurns,
-    /// The turns of waiting fetches.
-    pub(crate) fetching: FetchTurns,
-    /// Whether the server is stopping: streams then end.
-    closed: watch::Receiver<bool>,
-    /// The channel closes when the last call has released the database.
+use crate::error::session_ended;
+
+/// Keeps the server waiting for its calls: what holds a database has one, and drops it last.
+#[derive(Debug, Clone)]
+pub(crate) struct DatabaseHold {
     _held: mpsc::Sender<Infallible>,
 }
 
-impl App {
-    /// Creates the components, and an end to wait until no call holds them.
-    pub(crate) fn new(database: Database, server: BudgetCaller, closed: watch::Receiver<bool>) -> (Arc<Self>, AppEnd) {
+impl DatabaseHold {
+    /// Creates the first hold, and an end to wait until no hold is left.
+    pub(crate) fn new() -> (Self, DatabaseEnd) {
         let (held, gone) = mpsc::channel(1);
+        (DatabaseHold { _held: held }, DatabaseEnd(gone))
+    }
+}
+
+/// The end of the last [`DatabaseHold`].
+#[derive(Debug)]
+pub(crate) struct DatabaseEnd(mpsc::Receiver<Infallible>);
+
+impl DatabaseEnd {
+    /// Waits until no hold is left.
+    pub(crate) async fn wait(mut self) {
+        // No value is ever sent: this returns when the last sender is dropped.
+        let _ = self.0.recv().await;
+    }
+}
+
+/// The components behind the services.
+#[derive(Debug)]
+pub(crate) struct ServiceComponents {
+    served: ServedDatabase,
+    /// The caller of work without a running call.
+    server: BudgetCaller,
+    /// The turns of reads that decompress much.
+    unpacking: DecompressionTurns,
+    /// The turns of waiting fetches.
+    fetching: FetchTurns,
+    /// Whether the server is stopping: streams then end.
+    closed: watch::Receiver<bool>,
+    _hold: DatabaseHold,
+}
+
+impl ServiceComponents {
+    pub(crate) fn new(
+        served: ServedDatabase,
+        server: BudgetCaller,
+        closed: watch::Receiver<bool>,
+        hold: DatabaseHold,
+    ) -> Arc<Self> {
         let (unpacking, fetching) = (DecompressionTurns::default(), FetchTurns::default());
-        (Arc::new(App { database, server, unpacking, fetching, closed, _held: held }), AppEnd(gone))
+        Arc::new(ServiceComponents { served, server, unpacking, fetching, closed, _hold: hold })
+    }
+
+    /// The sessions.
+    pub(crate) fn served(&self) -> &ServedDatabase {
+        &self.served
+    }
+
+    /// Returns the components for the running call.
+    pub(crate) fn call(self: &Arc<Self>) -> Arc<App> {
+        let (database, session) = (self.served.get(), Session::current());
+        Arc::new(App { database, session, components: Arc::clone(self) })
+    }
+}
+
+/// The components of one call.
+#[derive(Debug)]
+pub(crate) struct App {
+    /// The database as the client may use it.
+    database: Database,
+    session: Option<Session>,
+    components: Arc<ServiceComponents>,
+}
+
+impl App {
+    /// Creates the components of a call to a server without access control.
+    #[cfg(test)]
+    pub(crate) fn open(
+        database: Database,
+        server: BudgetCaller,
+        closed: watch::Receiver<bool>,
+    ) -> (Arc<Self>, DatabaseEnd) {
+        let (hold, end) = DatabaseHold::new();
+        let served = ServedDatabase::new(database);
+        let session = served.session(&quire_access::Credential::Absent).expect("access control is disabled");
+        let database = served.of(&session);
+        let components = ServiceComponents::new(served, server, closed, hold);
+        (Arc::new(App { database, session: Some(session), components }), end)
+    }
+
+    /// The database as the client may use it.
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The database without a guard, for the server's own work: it must not touch data for the
+    /// client.
+    pub(crate) fn owner(&self) -> &Database {
+        self.components.served.owner()
     }
 
     /// The client of the running call.
     pub(crate) fn caller(&self) -> BudgetCaller {
-        running_caller().unwrap_or_else(|| self.server.clone())
+        running_caller().unwrap_or_else(|| self.components.server.clone())
+    }
+
+    /// The turns of reads that decompress much.
+    pub(crate) fn unpacking(&self) -> &DecompressionTurns {
+        &self.components.unpacking
+    }
+
+    /// The turns of waiting fetches.
+    pub(crate) fn fetching(&self) -> &FetchTurns {
+        &self.components.fetching
     }
 
     /// Returns the components with the database of a request.
     pub(crate) fn within(&self, request: &BoundedRequest) -> Arc<Self> {
-        let (database, server, closed) = (request.database().clone(), self.server.clone(), self.closed.clone());
-        let (unpacking, fetching) = (self.unpacking.clone(), self.fetching.clone());
-        Arc::new(App { database, server, unpacking, fetching, closed, _held: self._held.clone() })
+        let (database, session) = (request.database().clone(), self.session.clone());
+        Arc::new(App { database, session, components: Arc::clone(&self.components) })
     }
 
     /// Waits until the server is stopping.
     pub(crate) async fn closing(&self) {
-        closing(self.closed.clone()).await;
+        closing(self.components.closed.clone()).await;
+    }
+
+    /// Checks that the session of the call goes on.
+    ///
+    /// # Errors
+    /// `UNAUTHENTICATED` when it has ended.
+    pub(crate) fn check_session(&self) -> Result<(), Status> {
+        match &self.session {
+            Some(session) if session.is_live() => Ok(()),
+            _ => Err(session_ended()),
+        }
+    }
+
+    /// Waits until the session of the call has ended.
+    pub(crate) async fn session_ended(&self) -> Status {
+        if let Some(session) = &self.session {
+            self.components.served.ended(session).await;
+        }
+        session_ended()
     }
 }
 
@@ -54,16 +168,4 @@ impl App {
 pub(crate) async fn closing(mut closed: watch::Receiver<bool>) {
     // A dropped sender has sent the signal before.
     drop(closed.wait_for(|closed| *closed).await);
-}
-
-/// The end of an [`App`].
-#[derive(Debug)]
-pub(crate) struct AppEnd(mpsc::Receiver<Infallible>);
-
-impl AppEnd {
-    /// Waits until no call holds the components.
-    pub(crate) async fn wait(mut self) {
-        // No value is ever sent: this returns when the sender is dropped.
-        let _ = self.0.recv().await;
-    }
 }

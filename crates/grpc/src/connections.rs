@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 use quire_access::budget::{BudgetCaller, ByteBudget, FrontEnd};
 use quire_access::{
     Admission, BoxedFuture, Connection, ConnectionActivity, ConnectionCounters, FirstRequest, Listener, Peer,
+    SessionCache,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
@@ -17,13 +18,14 @@ use tokio_stream::Stream;
 use tonic::transport::server::Connected;
 
 use crate::Settings;
-use crate::app::closing;
+use crate::app::{DatabaseHold, closing};
 
 /// Admits connections, and establishes several at a time. Dropping it stops listening.
 pub(crate) struct Connections {
     listener: Arc<Listener>,
     settings: Settings,
     budget: ByteBudget,
+    hold: DatabaseHold,
     /// When the remaining connections are cut.
     cut: watch::Receiver<bool>,
     next: BoxedFuture<Admission>,
@@ -32,15 +34,21 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    pub(crate) fn new(listener: Listener, settings: Settings, budget: ByteBudget, cut: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(
+        listener: Listener,
+        settings: Settings,
+        budget: ByteBudget,
+        hold: DatabaseHold,
+        cut: watch::Receiver<bool>,
+    ) -> Self {
         let listener = Arc::new(listener);
         let next = next(Arc::clone(&listener));
-        Connections { listener, settings, budget, cut, next, established: JoinSet::new() }
+        Connections { listener, settings, budget, hold, cut, next, established: JoinSet::new() }
     }
 
     fn establish(&mut self, admission: Admission) {
         let (first_request, budget) = (self.settings.connections.first_request(), self.budget.clone());
-        let cut = self.cut.clone();
+        let (hold, cut) = (self.hold.clone(), self.cut.clone());
         let needed = admission.place().needed();
         let mut cut: BoxedFuture<()> = Box::pin(async {
             tokio::select! {
@@ -55,7 +63,8 @@ impl Connections {
                 () = &mut cut => return None,
             };
             let caller = budget.caller(FrontEnd::Grpc, peer.ip());
-            Some(CallConnection { connection, first, peer, caller, cut, is_cut: false })
+            let identity = Arc::new(ConnectionIdentity::new(&peer, hold));
+            Some(CallConnection { connection, first, peer, identity, caller, cut, is_cut: false })
         });
     }
 }
@@ -95,6 +104,7 @@ pub(crate) struct CallConnection {
     connection: Connection,
     first: FirstRequest,
     peer: Peer,
+    identity: Arc<ConnectionIdentity>,
     caller: BudgetCaller,
     cut: BoxedFuture<()>,
     is_cut: bool,
@@ -116,11 +126,29 @@ impl CallConnection {
     }
 }
 
+/// Who the client of a connection is.
+#[derive(Debug)]
+pub(crate) struct ConnectionIdentity {
+    /// The session of the last call.
+    pub(crate) sessions: SessionCache,
+    /// The principal that the connection has verified.
+    pub(crate) verified: Option<String>,
+    // Dropped after the sessions, which hold the database.
+    _hold: DatabaseHold,
+}
+
+impl ConnectionIdentity {
+    pub(crate) fn new(peer: &Peer, hold: DatabaseHold) -> Self {
+        ConnectionIdentity { sessions: SessionCache::default(), verified: peer.verified_name(), _hold: hold }
+    }
+}
+
 /// What each call of a connection knows of it.
 #[derive(Debug, Clone)]
 pub(crate) struct CallOrigin {
     pub(crate) first: FirstRequest,
     pub(crate) peer: Peer,
+    pub(crate) identity: Arc<ConnectionIdentity>,
     pub(crate) caller: BudgetCaller,
     pub(crate) activity: ConnectionActivity,
     pub(crate) counters: Arc<ConnectionCounters>,
@@ -133,6 +161,7 @@ impl Connected for CallConnection {
         CallOrigin {
             first: self.first.clone(),
             peer: self.peer.clone(),
+            identity: Arc::clone(&self.identity),
             caller: self.caller.clone(),
             activity: self.connection.place().activity().clone(),
             counters: Arc::clone(self.connection.place().counters()),

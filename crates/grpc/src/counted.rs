@@ -1,8 +1,8 @@
 //! Counts calls by method and status, times them, traces them, and logs each one at debug. Calls of
 //! pages of other sites end here; see `browsers`.
 //!
-//! A call that no service knows has the status `UNIMPLEMENTED`. Such calls, and those that end
-//! here, are counted together, so a client cannot add names.
+//! A call that no service knows has the status `UNIMPLEMENTED`. Such calls, those of unknown
+//! clients, and those that end here, are counted together, so a client cannot add names.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -82,7 +82,9 @@ where
             let took = begun.elapsed();
             let status = response.headers().get(STATUS).map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()));
             // Requests over HTTP/1.1 that are no calls have another status of HTTP.
-            let is_unknown = !is_called || status == Code::Unimplemented || response.status() != http::StatusCode::OK;
+            let is_unknown = !is_called
+                || matches!(status, Code::Unimplemented | Code::Unauthenticated)
+                || response.status() != http::StatusCode::OK;
             let method = if is_unknown { "unknown" } else { path.trim_start_matches('/') };
             traffic.grpc.end(method, status as u16, took);
             span.end_grpc(method, status as u16, is_failure(status));

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use quire::events::SelectRefusal;
 use quire::{CommitRefusal, Reason, UnknownBlock, jobs};
+use quire_access::AuthenticationError;
 use quire_access::budget::BudgetRefusal;
 use quire_api::{Code, FactValue, Failure, FailureFact, TimeUnit};
 use tonic::Status;
@@ -212,6 +213,16 @@ pub(crate) fn invalid_host() -> Status {
 /// A read at a block that the graph does not have.
 pub(crate) fn unknown_block(unknown: UnknownBlock) -> Status {
     status(Failure::of_unknown_block(unknown))
+}
+
+/// A call without valid credentials.
+pub(crate) fn unauthenticated(error: AuthenticationError) -> Status {
+    status(Failure::new(Code::Unauthenticated, error.to_string()))
+}
+
+/// The credential of a running call is no longer accepted.
+pub(crate) fn session_ended() -> Status {
+    status(Failure::new(Code::Unauthenticated, "the session has ended: its credential is no longer accepted"))
 }
 
 /// A call of a page of another site.

@@ -16,13 +16,14 @@
 //!
 //! # The path of a request
 //! ```text
-//! Server ─▶ tonic (HTTP/2, gRPC-Web) ─▶ metering ─▶ calls ─▶ tonic (protobuf) ─▶ commit, events, jobs, graph ─▶ Database ─▶ the answer, or a status (error)
-//!                                           ├───────▶ pages, each read aside, sent as the client takes them
-//!                                           └───────▶ work: a worker's stream, frames in, answers and jobs out
+//! Server ─▶ tonic (HTTP/2, gRPC-Web) ─▶ sessions ─▶ metering ─▶ calls ─▶ tonic (protobuf) ─▶ commit, events, jobs, graph ─▶ Database ─▶ the answer, or a status (error)
+//!                                                        ├───────▶ pages, each read aside, sent as the client takes them
+//!                                                        └───────▶ work: a worker's stream, frames in, answers and jobs out
 //! ```
 //!
 //! # What it is not
-//! There is no TLS and no authentication. Bind it to loopback, or put a proxy in front.
+//! It keeps no users and no rules: they are in the database. While access control is disabled,
+//! every client may do everything.
 
 mod settings;
 
@@ -32,6 +33,7 @@ mod connections;
 mod counted;
 mod metering;
 mod server;
+mod sessions;
 
 mod app;
 mod services;

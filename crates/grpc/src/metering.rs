@@ -329,6 +329,8 @@ mod tests {
     use tonic_web::GrpcWebLayer;
 
     use super::*;
+    use crate::app::DatabaseHold;
+    use crate::connections::ConnectionIdentity;
 
     /// The length of the response of [`LargeResponse`].
     const RESPONSE_BYTES: usize = 300 << 10;
@@ -358,6 +360,7 @@ mod tests {
         let origin = CallOrigin {
             first: Default::default(),
             peer: Peer::tcp(address, address),
+            identity: Arc::new(ConnectionIdentity::new(&Peer::tcp(address, address), DatabaseHold::new().0)),
             caller: budget.caller(FrontEnd::Grpc, None),
             activity: quire_access::ConnectionActivity::default(),
             counters: Arc::default(),

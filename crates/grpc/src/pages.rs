@@ -170,7 +170,8 @@ async fn next<P: PagedResult>(
     mut pages: P,
     mut claim: ByteClaim,
 ) -> Result<(P, Option<HeldPage<P>>), Status> {
-    let request = BoundedRequest::begin(&app.database);
+    app.check_session()?;
+    let request = BoundedRequest::begin(app.database());
     let theirs = app.within(&request);
     let read = move || {
         let page = pages.next(&theirs)?.map(|page| {

@@ -11,19 +11,21 @@ use std::time::Duration;
 use quire::Database;
 use quire_access::budget::{ByteBudget, FrontEnd};
 use quire_access::{
-    BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, ServerTls, TlsProtocol, Traffic,
+    BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, ServedDatabase, ServerTls, TlsProtocol,
+    Traffic,
 };
 use tokio::sync::watch;
 use tonic_web::GrpcWebLayer;
 
 use crate::Settings;
-use crate::app::{App, closing};
+use crate::app::{DatabaseHold, ServiceComponents, closing};
 use crate::browsers::BrowserGate;
 use crate::calls::Calls;
 use crate::connections::Connections;
 use crate::counted::CountCalls;
 use crate::metering::{MeterText, MeteredCalls};
 use crate::services;
+use crate::sessions::SessionCalls;
 
 /// Maximum number of concurrent calls of a connection; the client queues further ones.
 const CALLS_MAX: u32 = 64;
@@ -126,11 +128,13 @@ impl Server {
         let (close, closed) = watch::channel(false);
         let (cut, is_cut) = watch::channel(false);
         let message_bytes_max = services::request_bytes_max(&self.database);
-        let (app, gone) = App::new(self.database, self.budget.caller(FrontEnd::Grpc, None), closed.clone());
-        let calls = Calls::new(services::routes(app).await, self.settings.connections.clone());
-        let calls = MeteredCalls::new(calls, message_bytes_max);
+        let (hold, gone) = DatabaseHold::new();
+        let (served, caller) = (ServedDatabase::new(self.database), self.budget.caller(FrontEnd::Grpc, None));
+        let components = ServiceComponents::new(served, caller, closed.clone(), hold.clone());
+        let calls = Calls::new(services::routes(&components).await, self.settings.connections.clone());
+        let calls = SessionCalls::new(MeteredCalls::new(calls, message_bytes_max), components);
         let gate = Arc::new(BrowserGate::new(&self.settings));
-        let connections = Connections::new(self.listener, self.settings, self.budget, is_cut);
+        let connections = Connections::new(self.listener, self.settings, self.budget, hold, is_cut);
         let serving = tonic::transport::Server::builder()
             .max_concurrent_streams(CALLS_MAX)
             .initial_stream_window_size(CALL_WINDOW_BYTES)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use quire::Database;
 use tonic::service::Routes;
 
-use crate::app::App;
+use crate::app::ServiceComponents;
 use crate::proto::events_server::EventsServer;
 use crate::proto::graph_server::GraphServer;
 use crate::proto::jobs_server::JobsServer;
@@ -26,22 +26,24 @@ pub(crate) fn request_bytes_max(database: &Database) -> usize {
 }
 
 /// Returns all services, over these components.
-pub(crate) async fn routes(app: Arc<App>) -> Routes {
-    let request_bytes_max = request_bytes_max(&app.database);
+pub(crate) async fn routes(components: &Arc<ServiceComponents>) -> Routes {
+    let request_bytes_max = request_bytes_max(components.served().owner());
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(DESCRIPTORS)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()
         .expect("the descriptors were generated");
     let (health, health_service) = tonic_health::server::health_reporter();
-    let jobs = JobsServer::new(jobs::JobsService::new(Arc::clone(&app))).max_decoding_message_size(request_bytes_max);
+    let jobs =
+        JobsServer::new(jobs::JobsService::new(Arc::clone(components))).max_decoding_message_size(request_bytes_max);
     let graph =
-        GraphServer::new(graph::GraphService::new(Arc::clone(&app))).max_decoding_message_size(request_bytes_max);
-    let quire =
-        QuireServer::new(commit::CommitService::new(Arc::clone(&app))).max_decoding_message_size(request_bytes_max);
-    let streams =
-        StreamsServer::new(streams::StreamsService::new(Arc::clone(&app))).max_decoding_message_size(request_bytes_max);
-    let events = EventsServer::new(events::EventsService::new(app)).max_decoding_message_size(request_bytes_max);
+        GraphServer::new(graph::GraphService::new(Arc::clone(components))).max_decoding_message_size(request_bytes_max);
+    let quire = QuireServer::new(commit::CommitService::new(Arc::clone(components)))
+        .max_decoding_message_size(request_bytes_max);
+    let streams = StreamsServer::new(streams::StreamsService::new(Arc::clone(components)))
+        .max_decoding_message_size(request_bytes_max);
+    let events = EventsServer::new(events::EventsService::new(Arc::clone(components)))
+        .max_decoding_message_size(request_bytes_max);
     health.set_serving::<EventsServer<events::EventsService>>().await;
     health.set_serving::<QuireServer<commit::CommitService>>().await;
     health.set_serving::<StreamsServer<streams::StreamsService>>().await;

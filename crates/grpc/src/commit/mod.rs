@@ -14,7 +14,7 @@ use quire::{Commit, Database, Outcome, Ticket};
 use quire_access::BoundedRequest;
 use tonic::{Request, Response, Status};
 
-use crate::app::App;
+use crate::app::{App, ServiceComponents};
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{ItemFault, failed, overloaded, refused_in_part};
 use crate::idempotency::{self, CallKey};
@@ -26,12 +26,17 @@ use part::{PartLists, lists_bytes};
 /// The service.
 #[derive(Debug)]
 pub(crate) struct CommitService {
-    app: Arc<App>,
+    components: Arc<ServiceComponents>,
 }
 
 impl CommitService {
-    pub(crate) fn new(app: Arc<App>) -> Self {
-        CommitService { app }
+    pub(crate) fn new(components: Arc<ServiceComponents>) -> Self {
+        CommitService { components }
+    }
+
+    /// The components for the running call.
+    fn app(&self) -> Arc<App> {
+        self.components.call()
     }
 }
 
@@ -57,21 +62,21 @@ async fn submitted(app: &Arc<App>, key: CallKey, request: CommitRequest) -> Resu
     // A part of two bytes becomes a command of hundreds.
     let mut claim = app.caller().claim();
     claim.grow(lists_bytes(&request.parts)).map_err(overloaded)?;
-    let bounded = BoundedRequest::begin(&app.database);
+    let bounded = BoundedRequest::begin(app.database());
     if request.encoded_len() <= INLINE_BYTES_MAX
         && let Some(ticket) = submit_as(bounded.database(), &key, &request.parts, Database::submit_briefly)?
     {
         return Ok(ticket);
     }
     let app = app.within(&bounded);
-    aside(move || submit_as(&app.database, &key, &request.parts, Database::submit)).await
+    aside(move || submit_as(app.database(), &key, &request.parts, Database::submit)).await
 }
 
 #[tonic::async_trait]
 impl Quire for CommitService {
     async fn commit(&self, request: Request<CommitRequest>) -> Result<Response<CommitResponse>, Status> {
         let key = CallKey::of(request.metadata())?;
-        match submitted(&self.app, key, request.into_inner()).await?.await.map_err(failed)? {
+        match submitted(&self.app(), key, request.into_inner()).await?.await.map_err(failed)? {
             Outcome::Committed(committed) => {
                 let message = CommitResponse {
                     position: committed.at.position.get(),
@@ -100,7 +105,7 @@ mod tests {
         let database = Database::builder(directory.path()).durability(quire::Durability::Os).open().expect("opened");
         let (_close, closed) = watch::channel(false);
         let budget = ByteBudget::new(ByteBudget::BYTES_LEAST);
-        let (app, _end) = App::new(database, budget.caller(FrontEnd::Grpc, None), closed);
+        let (app, _end) = App::open(database, budget.caller(FrontEnd::Grpc, None), closed);
         let parts = || vec![CommitPart::default(); 100_000];
         let each = Kind::Each(Box::new(EachPart { parts: parts() }));
         for parts in [parts(), vec![CommitPart { kind: Some(each) }]] {

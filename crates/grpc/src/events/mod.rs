@@ -15,11 +15,11 @@ pub(crate) use pages::message_of;
 use std::sync::Arc;
 
 use prost::Message as _;
-use quire::{Commit, Database, Outcome, Reply};
+use quire::{Commit, Database, Operation, Outcome, ReadView, Reply, Resource, ResourceKind};
 use quire_access::BoundedRequest;
 use tonic::{Request, Response, Status};
 
-use crate::app::App;
+use crate::app::{App, ServiceComponents};
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, refused};
 use crate::idempotency::{self, CallKey};
@@ -36,12 +36,17 @@ use crate::proto::{
 /// The service.
 #[derive(Debug)]
 pub(crate) struct EventsService {
-    app: Arc<App>,
+    components: Arc<ServiceComponents>,
 }
 
 impl EventsService {
-    pub(crate) fn new(app: Arc<App>) -> Self {
-        EventsService { app }
+    pub(crate) fn new(components: Arc<ServiceComponents>) -> Self {
+        EventsService { components }
+    }
+
+    /// The components for the running call.
+    fn app(&self) -> Arc<App> {
+        self.components.call()
     }
 }
 
@@ -72,7 +77,8 @@ impl Events for EventsService {
     async fn append(&self, request: Request<AppendEventsRequest>) -> Result<Response<AppendEventsResponse>, Status> {
         let key = CallKey::of(request.metadata())?;
         let request = request.into_inner();
-        let bounded = BoundedRequest::begin(&self.app.database);
+        let app = self.app();
+        let bounded = BoundedRequest::begin(app.database());
         let brief = match request.encoded_len() <= INLINE_BYTES_MAX {
             true => submit(bounded.database(), &key, &request, Database::submit_briefly)?,
             false => None,
@@ -80,8 +86,8 @@ impl Events for EventsService {
         let ticket = match brief {
             Some(ticket) => ticket,
             None => {
-                let app = self.app.within(&bounded);
-                aside(move || submit(&app.database, &key, &request, Database::submit)).await?
+                let app = app.within(&bounded);
+                aside(move || submit(app.database(), &key, &request, Database::submit)).await?
             }
         };
         match ticket.await.map_err(failed)? {
@@ -101,7 +107,7 @@ impl Events for EventsService {
     }
 
     async fn read(&self, request: Request<ReadEventsRequest>) -> Result<Response<Self::ReadStream>, Status> {
-        let pages = pages::read(Arc::clone(&self.app), request.into_inner()).await?;
+        let pages = pages::read(self.app(), request.into_inner()).await?;
         Ok(Response::new(pages))
     }
 
@@ -109,11 +115,11 @@ impl Events for EventsService {
         &self,
         request: Request<SubscribeEventsRequest>,
     ) -> Result<Response<Self::SubscribeStream>, Status> {
-        Ok(Response::new(pages::subscribe(Arc::clone(&self.app), request.into_inner())?))
+        Ok(Response::new(pages::subscribe(self.app(), request.into_inner())?))
     }
 
     async fn head(&self, request: Request<HeadEventsRequest>) -> Result<Response<HeadEventsResponse>, Status> {
-        let head = self.app.database.events(&request.into_inner().store).head().map_err(failed)?;
+        let head = self.app().database().events(&request.into_inner().store).head().map_err(failed)?;
         Ok(Response::new(HeadEventsResponse { head: head.get() }))
     }
 
@@ -122,7 +128,9 @@ impl Events for EventsService {
         request: Request<UpstreamEventsRequest>,
     ) -> Result<Response<UpstreamEventsResponse>, Status> {
         let UpstreamEventsRequest { store, source } = request.into_inner();
-        let ticket = self.app.database.read(|view| view.events.upstream(&store, &source)).map_err(failed)?;
+        let resource = Resource::new(ResourceKind::Store, &store);
+        let look = |view: &ReadView<'_>| view.events.upstream(&store, &source);
+        let ticket = self.app().database().read_for(resource, Operation::Describe, look).map_err(failed)?;
         Ok(Response::new(UpstreamEventsResponse { position: ticket.await.map_err(failed)? }))
     }
 
@@ -130,7 +138,7 @@ impl Events for EventsService {
         &self,
         request: Request<PutSubscriptionRequest>,
     ) -> Result<Response<PutSubscriptionResponse>, Status> {
-        named::put(&self.app, request.into_inner()).await?;
+        named::put(&self.app(), request.into_inner()).await?;
         Ok(Response::new(PutSubscriptionResponse {}))
     }
 
@@ -138,7 +146,7 @@ impl Events for EventsService {
         &self,
         request: Request<DropSubscriptionRequest>,
     ) -> Result<Response<DropSubscriptionResponse>, Status> {
-        named::remove(&self.app, &request.into_inner().name).await?;
+        named::remove(&self.app(), &request.into_inner().name).await?;
         Ok(Response::new(DropSubscriptionResponse {}))
     }
 
@@ -146,12 +154,12 @@ impl Events for EventsService {
         &self,
         request: Request<ListSubscriptionsRequest>,
     ) -> Result<Response<ListSubscriptionsResponse>, Status> {
-        let subscriptions = named::list(&self.app, &request.into_inner().store).await?;
+        let subscriptions = named::list(&self.app(), &request.into_inner().store).await?;
         Ok(Response::new(ListSubscriptionsResponse { subscriptions }))
     }
 
     async fn forget(&self, request: Request<ForgetEventsRequest>) -> Result<Response<ForgetEventsResponse>, Status> {
-        named::forget(&self.app, request.into_inner()).await?;
+        named::forget(&self.app(), request.into_inner()).await?;
         Ok(Response::new(ForgetEventsResponse {}))
     }
 
@@ -159,7 +167,7 @@ impl Events for EventsService {
         &self,
         request: Request<SetEventRetentionRequest>,
     ) -> Result<Response<SetEventRetentionResponse>, Status> {
-        named::retain(&self.app, request.into_inner()).await?;
+        named::retain(&self.app(), request.into_inner()).await?;
         Ok(Response::new(SetEventRetentionResponse {}))
     }
 }

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use quire::events::{self, Command};
-use quire::{Commit, Outcome, Part};
+use quire::{Commit, Operation, Outcome, Part, Resource, ResourceKind};
 use tonic::Status;
 
 use super::request;
@@ -37,7 +37,7 @@ pub(super) async fn retain(app: &App, request: SetEventRetentionRequest) -> Resu
 }
 
 fn commit(app: &App, command: Command<'_>) -> Result<impl Future<Output = Result<(), Status>> + use<>, Status> {
-    let ticket = app.database.submit(&Commit::new().part(Part::Events(command))).map_err(failed)?;
+    let ticket = app.database().submit(&Commit::new().part(Part::Events(command))).map_err(failed)?;
     Ok(async move {
         match ticket.await.map_err(failed)? {
             Outcome::Committed(_) => Ok(()),
@@ -48,7 +48,8 @@ fn commit(app: &App, command: Command<'_>) -> Result<impl Future<Output = Result
 
 /// Lists the subscriptions of a store.
 pub(super) async fn list(app: &App, store: &str) -> Result<Vec<NamedSubscription>, Status> {
-    let ticket = app.database.read(|view| {
+    let resource = Resource::new(ResourceKind::Store, store);
+    let ticket = app.database().read_for(resource, Operation::Describe, |view| {
         let number = view.events.store(store);
         let own = view.events.subscriptions().filter(|(_, found)| Some(found.store) == number);
         own.map(|(name, found)| message(name, found)).collect()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use prost::Message;
 use quire::events::{EventPosition, EventView, Query, ReadOptions, Selection};
-use quire::{Database, EventStore, ReadError, StepBudget, Subscription};
+use quire::{Database, EventStore, Operation, ReadError, ReadView, Resource, ResourceKind, StepBudget, Subscription};
 use quire_access::BoundedRequest;
 use tonic::Status;
 
@@ -53,7 +53,9 @@ impl StoreCursor {
 
     /// Reads the next page, and advances past it.
     fn page(&mut self, database: &Database) -> Result<StorePage, Status> {
-        let selection = database.read_published(|view| view.events.select(&self.store, &self.query));
+        let resource = Resource::new(ResourceKind::Store, &self.store);
+        let look = |view: &ReadView<'_>| view.events.select(&self.store, &self.query);
+        let selection = database.read_published_for(resource, Operation::Read, look);
         let selection = selection.map_err(failed)?.map_err(|refusal| select_refused(&refusal))?;
         let history = database.history();
         let unreadable = |error| failed(quire::Error::from(error));
@@ -190,7 +192,7 @@ impl PagedResult for ReadPages {
         if self.is_over {
             return Ok(None);
         }
-        let page = self.cursor.page(&app.database)?;
+        let page = self.cursor.page(app.database())?;
         self.is_over = !page.more;
         let head = *self.head.get_or_insert(page.head);
         // Events appended from now on are not part of this read.
@@ -266,7 +268,7 @@ pub(super) fn subscribe(
 ) -> Result<PageStream<SubscribeEventsResponse>, Status> {
     let query = request.query.as_ref().map_or_else(Query::all, query).into_owned();
     // Without a bound in all: it waits for events.
-    let watched = BoundedRequest::unbounded(&app.database);
+    let watched = BoundedRequest::unbounded(app.database());
     let store = watched.database().events(&request.store);
     let subscription = store.subscribe(query.clone(), EventPosition::new(request.after)).map_err(failed)?;
     let pages = SubscriptionPages { store, query, subscription, told: None, is_caught_up: false };

@@ -25,7 +25,7 @@ pub(super) async fn changes(
     app: Arc<App>,
     request: GraphChangesRequest,
 ) -> Result<PageStream<GraphChangesResponse>, Status> {
-    let graph = app.database.graph(&request.graph);
+    let graph = app.database().graph(&request.graph);
     let from = request.after.map(|after| Place::new(Position::new(after.position), after.index));
     let changes = from.map_or_else(|| graph.changes(Place::START), |from| graph.changes(from).exactly());
     stream(app, ChangePages { changes, is_caught_up: false }).await

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quire::graph::{self, BlockId, Direction, End, ListCursor, ListPlan, Wants};
-use quire::{GraphFilter, Position};
+use quire::{GraphFilter, Operation, Position, Resource, ResourceKind};
 use tonic::Status;
 
 use super::{message, request, snapshot};
@@ -176,7 +176,8 @@ impl PagedResult for MissingPages {
 
     fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {
         let Some(from) = self.slot else { return Ok(None) };
-        let found = app.database.read(|view| {
+        let resource = Resource::new(ResourceKind::Graph, &self.graph);
+        let found = app.database().read_for(resource, Operation::Read, |view| {
             let graph = view.graphs.graph(&self.graph)?;
             let (found, next) = graph.missing_blocks(from, usize::MAX, SLOTS_AT_ONCE);
             let degree = |id, direction| graph.degree(id, direction, &[]) as u64;

@@ -17,11 +17,11 @@ use std::sync::Arc;
 
 use prost::Message as _;
 use quire::graph::{BlockId, Direction};
-use quire::{GraphSnapshot, Outcome, Place, Position, Reply};
+use quire::{GraphSnapshot, Operation, Outcome, Place, Position, Reply, Resource, ResourceKind};
 use quire_access::BoundedRequest;
 use tonic::{Request, Response, Status};
 
-use crate::app::App;
+use crate::app::{App, ServiceComponents};
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, invalid, not_found, refused_part, too_large};
 use crate::idempotency::{self, CallKey};
@@ -41,12 +41,17 @@ const VERSIONS: (usize, usize) = (100, 1_000);
 /// The service.
 #[derive(Debug)]
 pub(crate) struct GraphService {
-    app: Arc<App>,
+    components: Arc<ServiceComponents>,
 }
 
 impl GraphService {
-    pub(crate) fn new(app: Arc<App>) -> Self {
-        GraphService { app }
+    pub(crate) fn new(components: Arc<ServiceComponents>) -> Self {
+        GraphService { components }
+    }
+
+    /// The components for the running call.
+    fn app(&self) -> Arc<App> {
+        self.components.call()
     }
 
     /// Reads the graph as of a position, on another thread.
@@ -56,15 +61,16 @@ impl GraphService {
         at: Option<u64>,
         look: impl FnOnce(&GraphSnapshot) -> Result<T, Status> + Send + 'static,
     ) -> Result<Response<T>, Status> {
-        let request = BoundedRequest::begin(&self.app.database);
-        let app = self.app.within(&request);
+        let app = self.app();
+        let request = BoundedRequest::begin(app.database());
+        let app = app.within(&request);
         aside(move || look(&snapshot(&app, &graph, at.map(Position::new))?)).await.map(Response::new)
     }
 }
 
 /// The graph as of a position, or its current state.
 fn snapshot(app: &App, graph: &str, at: Option<Position>) -> Result<GraphSnapshot, Status> {
-    let handle = app.database.graph(graph);
+    let handle = app.database().graph(graph);
     let found = at.map_or_else(|| handle.snapshot(), |at| handle.snapshot_at(at)).map_err(failed)?;
     found.ok_or_else(|| not_found(format!("unknown graph {graph:?}")))
 }
@@ -98,11 +104,11 @@ impl Graph for GraphService {
     ) -> Result<Response<proto::CommitGraphResponse>, Status> {
         let key = CallKey::of(request.metadata())?;
         let request = request.into_inner();
-        let app = Arc::clone(&self.app);
+        let app = self.app();
         let short = request.encoded_len() <= INLINE_BYTES_MAX;
         let begin = move || {
             let tags: Vec<_> = request.commands.iter().map(request::tags).collect();
-            app.database.submit(&key.on(request::commit(&request, &tags)?)).map_err(failed)
+            app.database().submit(&key.on(request::commit(&request, &tags)?)).map_err(failed)
         };
         let ticket = if short { begin()? } else { aside(begin).await? };
         match ticket.await.map_err(failed)? {
@@ -123,7 +129,8 @@ impl Graph for GraphService {
         request: Request<proto::DescribeGraphRequest>,
     ) -> Result<Response<proto::DescribeGraphResponse>, Status> {
         let graph = request.into_inner().graph;
-        let found = self.app.database.read(|view| {
+        let resource = Resource::new(ResourceKind::Graph, &graph);
+        let found = self.app().database().read_for(resource, Operation::Describe, |view| {
             let found = view.graphs.graph(&graph)?;
             Some(proto::DescribeGraphResponse {
                 blocks: found.block_count() as u64,
@@ -233,43 +240,43 @@ impl Graph for GraphService {
         &self,
         request: Request<proto::ListBlocksRequest>,
     ) -> Result<Response<Self::ListBlocksStream>, Status> {
-        lists::blocks(Arc::clone(&self.app), request.into_inner()).await.map(Response::new)
+        lists::blocks(self.app(), request.into_inner()).await.map(Response::new)
     }
 
     async fn neighbours(
         &self,
         request: Request<proto::NeighboursRequest>,
     ) -> Result<Response<Self::NeighboursStream>, Status> {
-        lists::neighbours(Arc::clone(&self.app), request.into_inner()).await.map(Response::new)
+        lists::neighbours(self.app(), request.into_inner()).await.map(Response::new)
     }
 
     async fn walk(&self, request: Request<proto::WalkRequest>) -> Result<Response<Self::WalkStream>, Status> {
-        walks::walk(Arc::clone(&self.app), request.into_inner()).await.map(Response::new)
+        walks::walk(self.app(), request.into_inner()).await.map(Response::new)
     }
 
     async fn paths(&self, request: Request<proto::PathsRequest>) -> Result<Response<Self::PathsStream>, Status> {
-        walks::paths(Arc::clone(&self.app), request.into_inner()).await.map(Response::new)
+        walks::paths(self.app(), request.into_inner()).await.map(Response::new)
     }
 
     async fn order(&self, request: Request<proto::WalkRequest>) -> Result<Response<Self::OrderStream>, Status> {
-        walks::order(Arc::clone(&self.app), request.into_inner()).await.map(Response::new)
+        walks::order(self.app(), request.into_inner()).await.map(Response::new)
     }
 
     async fn components(
         &self,
         request: Request<proto::WalkRequest>,
     ) -> Result<Response<Self::ComponentsStream>, Status> {
-        walks::components(Arc::clone(&self.app), request.into_inner()).await.map(Response::new)
+        walks::components(self.app(), request.into_inner()).await.map(Response::new)
     }
 
     async fn missing(&self, request: Request<proto::MissingRequest>) -> Result<Response<Self::MissingStream>, Status> {
-        lists::missing(Arc::clone(&self.app), request.into_inner()).await.map(Response::new)
+        lists::missing(self.app(), request.into_inner()).await.map(Response::new)
     }
 
     async fn changes(
         &self,
         request: Request<proto::GraphChangesRequest>,
     ) -> Result<Response<Self::ChangesStream>, Status> {
-        changes::changes(Arc::clone(&self.app), request.into_inner()).await.map(Response::new)
+        changes::changes(self.app(), request.into_inner()).await.map(Response::new)
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use prost::Message as _;
-use quire::Timestamp;
 use quire::jobs::{BulkProgress, Change, Command, Filter, JobId, JobState, Priority, Reply, States};
+use quire::{Operation, ResourceKind, Timestamp};
 use tonic::Status;
 
 use super::request::{CommandReply, attempts, chosen, small, submit_each};
@@ -46,7 +46,7 @@ fn change_of(change: Option<&JobChange>) -> Result<Change<'_>, ItemFault> {
 pub(super) async fn change(app: &Arc<App>, request: ChangeJobsRequest) -> Result<Vec<ChangeResult>, Status> {
     let bytes = request.encoded_len();
     let theirs = Arc::clone(app);
-    let submit = move || submit_each(&theirs.database, &CallKey::default(), request.items.iter().map(command));
+    let submit = move || submit_each(theirs.database(), &CallKey::default(), request.items.iter().map(command));
     let submitted = if bytes <= INLINE_BYTES_MAX { submit()? } else { aside(submit).await? };
     Ok(submitted.answers().await?.0.into_iter().map(changed).collect())
 }
@@ -133,7 +133,9 @@ pub(super) async fn bulks(app: &App, request: BulksRequest) -> Result<Vec<Bulk>,
         let BulkProgress { looked_at, changed, refused, done } = progress;
         Bulk { bulk: bulk.to_string(), looked_at, changed, refused, done }
     };
-    let ticket = app.database.read(|view| view.jobs.bulks().map(of).collect::<Vec<_>>()).map_err(failed)?;
+    // A bulk change may be of jobs in any queue.
+    app.database().check_every(ResourceKind::Queue, Operation::Describe).map_err(failed)?;
+    let ticket = app.database().read_permitted(|view| view.jobs.bulks().map(of).collect::<Vec<_>>()).map_err(failed)?;
     let mut all = ticket.await.map_err(failed)?;
     all.retain(|bulk| request.bulk.is_empty() || bulk.bulk == request.bulk);
     Ok(all)

@@ -27,7 +27,7 @@ use quire_access::FetchTurn;
 use tokio::sync::oneshot;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::app::App;
+use crate::app::{App, ServiceComponents};
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, invalid, overloaded, refused, stopping};
 use crate::idempotency::{self, CallKey};
@@ -50,12 +50,17 @@ const RESPONSE_BYTES: usize = 256 << 10;
 /// The service.
 #[derive(Debug)]
 pub(crate) struct JobsService {
-    app: Arc<App>,
+    components: Arc<ServiceComponents>,
 }
 
 impl JobsService {
-    pub(crate) fn new(app: Arc<App>) -> Self {
-        JobsService { app }
+    pub(crate) fn new(components: Arc<ServiceComponents>) -> Self {
+        JobsService { components }
+    }
+
+    /// The components for the running call.
+    fn app(&self) -> Arc<App> {
+        self.components.call()
     }
 }
 
@@ -67,15 +72,15 @@ async fn submit(
     bytes: usize,
 ) -> Result<request::PendingItems, Status> {
     if bytes <= INLINE_BYTES_MAX {
-        return items.submit(&app.database, &key);
+        return items.submit(app.database(), &key);
     }
     let app = Arc::clone(app);
-    aside(move || items.submit(&app.database, &key)).await
+    aside(move || items.submit(app.database(), &key)).await
 }
 
 /// Commits one command.
 fn one(app: &App, command: jobs::Command<'_>) -> Result<Ticket<Outcome>, Status> {
-    app.database.submit(&Commit::new().part(Part::Jobs(command))).map_err(failed)
+    app.database().submit(&Commit::new().part(Part::Jobs(command))).map_err(failed)
 }
 
 /// The reply to the one command of a commit.
@@ -107,7 +112,7 @@ async fn each_answered(ticket: Ticket<Outcome>) -> Result<(EachAnswers, bool), S
 
 /// The jobs that a fetch gets now.
 async fn fetched(app: &App, fetch: &request::FetchOptions, count: u32) -> Result<Vec<FetchedJob>, Status> {
-    match answered(fetch.submit(&app.database, count)?).await? {
+    match answered(fetch.submit(app.database(), count)?).await? {
         jobs::Reply::Fetched(jobs) => Ok(jobs),
         other => unreachable!("a fetch returns jobs, not {other:?}"),
     }
@@ -129,7 +134,7 @@ async fn fetched_or_given_back(
             Err(status) => return drop(answer.send(Err(status))),
         };
         let leases = leases_of(&jobs);
-        let message = reply::JobMessages::new(&app.database, jobs, fetch.with_events).next().await;
+        let message = reply::JobMessages::new(app.database(), jobs, fetch.with_events).next().await;
         let told = message.map(|(_, message)| message);
         let fit = told.as_ref().map_or(0, |message| message.jobs.len());
         let sent = if answer.send(told).is_ok() { fit } else { 0 };
@@ -144,7 +149,7 @@ fn leases_of(jobs: &[FetchedJob]) -> Vec<(JobId, LeaseToken)> {
     jobs.iter().map(|job| (job.job, job.token)).collect()
 }
 
-/// Makes jobs pending again that were never sent.
+/// Makes jobs pending again that were never sent, also when the session of their client has ended.
 async fn give_back(app: &App, leases: &[(JobId, LeaseToken)]) -> Result<(), Status> {
     let back =
         |(job, token): &(JobId, LeaseToken)| Command::Snooze { job: *job, token: *token, until: Timestamp::ZERO };
@@ -153,14 +158,15 @@ async fn give_back(app: &App, leases: &[(JobId, LeaseToken)]) -> Result<(), Stat
         return Ok(());
     }
     let each = Commit::new().part(Part::Jobs(Command::Each(&commands)));
-    let ticket = app.database.submit(&each).map_err(failed)?;
+    let ticket = app.owner().submit(&each).map_err(failed)?;
     each_answered(ticket).await.map(|_| ())
 }
 
-/// Waits until a fetch may get a job and has its turn.
+/// Waits until a fetch may get a job and has its turn. The fetch checks the permissions, and a
+/// waiting fetch also gives turns to other clients.
 async fn turn_to_fetch(app: &App, fetch: &request::FetchOptions) -> Result<FetchTurn, Status> {
     let queues: Vec<&str> = fetch.queues.iter().map(String::as_str).collect();
-    app.fetching.wait(&app.database, &queues).await.map_err(failed)
+    app.fetching().wait(app.owner(), &queues).await.map_err(failed)
 }
 
 #[tonic::async_trait]
@@ -172,7 +178,7 @@ impl Jobs for JobsService {
         let key = CallKey::of(request.metadata())?;
         let (bytes, request) = (request.get_ref().encoded_len(), request.into_inner());
         let items = request::Items { reports: Vec::new(), enqueue: request.jobs };
-        let (answers, is_replay) = submit(&self.app, key, items, bytes).await?.answers().await?;
+        let (answers, is_replay) = submit(&self.app(), key, items, bytes).await?.answers().await?;
         let results = answers.into_iter().map(reply::enqueued).collect();
         Ok(idempotency::response(EnqueueJobsResponse { results }, is_replay))
     }
@@ -182,6 +188,7 @@ impl Jobs for JobsService {
         if wait_us > WAIT_MICROS_MAX {
             return Err(invalid(format!("wait_us must be at most {WAIT_MICROS_MAX}, got {wait_us}")));
         }
+        let app = self.app();
         let fetch = Arc::new(request::FetchOptions { queues, weights, lease_us, worker, with_events });
         let give_up = tokio::time::sleep(Duration::from_micros(wait_us));
         tokio::pin!(give_up);
@@ -189,16 +196,17 @@ impl Jobs for JobsService {
         let mut turn = None;
         loop {
             // Leased jobs must reach the client, so none are leased without memory for a response.
-            self.app.caller().check(RESPONSE_BYTES, true).map_err(overloaded)?;
-            let answer = fetched_or_given_back(&self.app, &fetch, count).await?;
+            app.caller().check(RESPONSE_BYTES, true).map_err(overloaded)?;
+            let answer = fetched_or_given_back(&app, &fetch, count).await?;
             if !answer.jobs.is_empty() || wait_us == 0 {
                 return Ok(Response::new(answer));
             }
             drop(turn.take());
             tokio::select! {
-                given = turn_to_fetch(&self.app, &fetch) => turn = Some(given?),
+                given = turn_to_fetch(&app, &fetch) => turn = Some(given?),
                 () = &mut give_up => return Ok(Response::new(FetchJobsResponse::default())),
-                () = self.app.closing() => return Ok(Response::new(FetchJobsResponse::default())),
+                ended = app.session_ended() => return Err(ended),
+                () = app.closing() => return Ok(Response::new(FetchJobsResponse::default())),
             }
         }
     }
@@ -207,48 +215,48 @@ impl Jobs for JobsService {
         let key = CallKey::of(request.metadata())?;
         let (bytes, request) = (request.get_ref().encoded_len(), request.into_inner());
         let items = request::Items { reports: request.reports, enqueue: Vec::new() };
-        let (answers, is_replay) = submit(&self.app, key, items, bytes).await?.answers().await?;
+        let (answers, is_replay) = submit(&self.app(), key, items, bytes).await?.answers().await?;
         let results = answers.into_iter().map(reply::reported).collect();
         Ok(idempotency::response(ReportJobsResponse { results }, is_replay))
     }
 
     async fn work(&self, request: Request<Streaming<WorkRequest>>) -> Result<Response<Self::WorkStream>, Status> {
-        Ok(Response::new(work::begin(Arc::clone(&self.app), request.into_inner())))
+        Ok(Response::new(work::begin(self.app(), request.into_inner())))
     }
 
     async fn change(&self, request: Request<ChangeJobsRequest>) -> Result<Response<ChangeJobsResponse>, Status> {
-        let results = change::change(&self.app, request.into_inner()).await?;
+        let results = change::change(&self.app(), request.into_inner()).await?;
         Ok(Response::new(ChangeJobsResponse { results }))
     }
 
     async fn get(&self, request: Request<GetJobsRequest>) -> Result<Response<GetJobsResponse>, Status> {
-        Ok(Response::new(GetJobsResponse { jobs: read::get(&self.app, request.into_inner()).await? }))
+        Ok(Response::new(GetJobsResponse { jobs: read::get(&self.app(), request.into_inner()).await? }))
     }
 
     async fn search(&self, request: Request<SearchJobsRequest>) -> Result<Response<SearchJobsResponse>, Status> {
-        Ok(Response::new(read::search(&self.app, request.into_inner()).await?))
+        Ok(Response::new(read::search(&self.app(), request.into_inner()).await?))
     }
 
     async fn begin_bulk(&self, request: Request<BeginBulkRequest>) -> Result<Response<BeginBulkResponse>, Status> {
-        Ok(Response::new(BeginBulkResponse { bulk: change::begin_bulk(&self.app, request.into_inner()).await? }))
+        Ok(Response::new(BeginBulkResponse { bulk: change::begin_bulk(&self.app(), request.into_inner()).await? }))
     }
 
     async fn bulks(&self, request: Request<BulksRequest>) -> Result<Response<BulksResponse>, Status> {
-        Ok(Response::new(BulksResponse { bulks: change::bulks(&self.app, request.into_inner()).await? }))
+        Ok(Response::new(BulksResponse { bulks: change::bulks(&self.app(), request.into_inner()).await? }))
     }
 
     async fn queues(&self, request: Request<QueuesRequest>) -> Result<Response<QueuesResponse>, Status> {
-        Ok(Response::new(QueuesResponse { queues: queues::queues(&self.app, request.into_inner()).await? }))
+        Ok(Response::new(QueuesResponse { queues: queues::queues(&self.app(), request.into_inner()).await? }))
     }
 
     async fn set_queue(&self, request: Request<SetQueueRequest>) -> Result<Response<SetQueueResponse>, Status> {
-        queues::set(&self.app, request.into_inner()).await?;
+        queues::set(&self.app(), request.into_inner()).await?;
         Ok(Response::new(SetQueueResponse {}))
     }
 
     async fn clear_queue(&self, request: Request<ClearQueueRequest>) -> Result<Response<ClearQueueResponse>, Status> {
         let queue = request.into_inner().queue;
-        let jobs = queues::clear(&self.app, jobs::Command::Clear { queue: &queue }).await?;
+        let jobs = queues::clear(&self.app(), jobs::Command::Clear { queue: &queue }).await?;
         Ok(Response::new(ClearQueueResponse { jobs }))
     }
 
@@ -257,7 +265,7 @@ impl Jobs for JobsService {
         request: Request<DestroyQueueRequest>,
     ) -> Result<Response<DestroyQueueResponse>, Status> {
         let queue = request.into_inner().queue;
-        let jobs = queues::clear(&self.app, jobs::Command::Destroy { queue: &queue }).await?;
+        let jobs = queues::clear(&self.app(), jobs::Command::Destroy { queue: &queue }).await?;
         Ok(Response::new(DestroyQueueResponse { jobs }))
     }
 
@@ -265,6 +273,6 @@ impl Jobs for JobsService {
         &self,
         request: Request<SubscribeJobsRequest>,
     ) -> Result<Response<Self::SubscribeStream>, Status> {
-        Ok(Response::new(subscribe::begin(Arc::clone(&self.app), request.into_inner())?))
+        Ok(Response::new(subscribe::begin(self.app(), request.into_inner())?))
     }
 }

@@ -15,7 +15,7 @@ use crate::proto::{QueueSettings, QueuesRequest, SetQueueRequest, StartRate};
 
 /// The requested queues that exist.
 pub(super) async fn queues(app: &App, request: QueuesRequest) -> Result<Vec<Queue>, Status> {
-    let bounded = BoundedRequest::begin(&app.database);
+    let bounded = BoundedRequest::begin(app.database());
     let database = bounded.database().clone();
     let listed = move || match request.queues {
         all if all.is_empty() => database.visit_queues(usize::MAX, queue),
@@ -101,7 +101,7 @@ pub(super) async fn set(app: &App, request: SetQueueRequest) -> Result<(), Statu
     for change in changes {
         commit = commit.part(Part::Jobs(Command::SetQueue { queue: &request.queue, change }));
     }
-    match app.database.submit(&commit).map_err(failed)?.await.map_err(failed)? {
+    match app.database().submit(&commit).map_err(failed)?.await.map_err(failed)? {
         Outcome::Committed(_) => Ok(()),
         Outcome::Refused(refusal) => Err(refused(&refusal)),
     }

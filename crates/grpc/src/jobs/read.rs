@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use prost::Message as _;
-use quire::Timestamp;
 use quire::jobs::{Cursor, HistoryPage, JobEvent, JobId, JobState, JobView, Status as Standing, Transition};
+use quire::{Operation, Timestamp};
 use quire_access::BoundedRequest;
 use tonic::Status;
 
@@ -99,9 +99,9 @@ fn message(job: JobView, history: HistoryPage) -> Job {
     message
 }
 
-/// Reads these jobs, as far as they exist, each with up to `steps_max` steps. It stops before the
-/// job that would exceed `bytes_max`, unless it is the first. Returns how many ids were read. The
-/// memory of the jobs is claimed while they are read; the response then claims its own.
+/// Reads those of these jobs that the client may see, each with up to `steps_max` steps. It stops
+/// before the job that would exceed `bytes_max`, unless it is the first. Returns how many ids were
+/// read. The memory of the jobs is claimed while they are read; the response then claims its own.
 fn jobs(app: &App, ids: &[JobId], steps: usize, bytes_max: usize) -> Result<(Vec<Job>, usize), Status> {
     let (mut jobs, mut bytes): (Vec<Job>, _) = (Vec::with_capacity(ids.len()), 0);
     let mut claim = app.caller().claim();
@@ -109,10 +109,12 @@ fn jobs(app: &App, ids: &[JobId], steps: usize, bytes_max: usize) -> Result<(Vec
     while told < ids.len() {
         let some = &ids[told..ids.len().min(told + JOBS_AT_ONCE)];
         // How many of these fit, and whether there is space for more.
-        let found = app.database.read(|view| -> Result<(usize, bool), Status> {
+        let found = app.database().read_permitted(|view| -> Result<(usize, bool), Status> {
             for (number, id) in some.iter().enumerate() {
                 let unreadable = |error| failed(quire::Error::from(error));
-                if let Some(job) = view.jobs.job(view.history, *id).map_err(unreadable)? {
+                if view.permits_job(*id, Operation::Read).map_err(unreadable)?
+                    && let Some(job) = view.jobs.job(view.history, *id).map_err(unreadable)?
+                {
                     let history = match steps {
                         0 => HistoryPage::default(),
                         steps => view.jobs.history(view.history, *id, None, steps).map_err(unreadable)?,
@@ -147,7 +149,7 @@ pub(super) async fn get(app: &Arc<App>, request: GetJobsRequest) -> Result<Vec<J
         return Err(invalid(format!("a call may request at most {JOBS_MAX} jobs, with at most {STEPS_MAX} steps")));
     }
     let ids = request.jobs.iter().map(|job| job_id(job)).collect::<Result<Vec<_>, _>>()?;
-    let bounded = BoundedRequest::begin(&app.database);
+    let bounded = BoundedRequest::begin(app.database());
     let app = app.within(&bounded);
     aside(move || match jobs(&app, &ids, request.steps as usize, GET_BYTES_MAX)? {
         (jobs, told) if told == ids.len() => Ok(jobs),
@@ -166,14 +168,14 @@ pub(super) async fn search(app: &Arc<App>, request: SearchJobsRequest) -> Result
         "" => None,
         after => Some(after.parse().map_err(|_| invalid(format!("after must be the next of a page, got {after:?}")))?),
     };
-    let bounded = BoundedRequest::begin(&app.database);
+    let bounded = BoundedRequest::begin(app.database());
     let app = app.within(&bounded);
     aside(move || {
         let (tags, ids) = (tags_of(request.filter.as_ref()), jobs_of(request.filter.as_ref())?);
         let filter = filter(request.filter.as_ref(), &tags, &ids)?;
         let mut limit = limit as usize;
         loop {
-            let page = app.database.search_jobs(&filter, after, limit).map_err(failed)?;
+            let page = app.database().search_jobs(&filter, after, limit).map_err(failed)?;
             let (jobs, told) = jobs(&app, &page.jobs, 0, MESSAGE_BYTES)?;
             if told == page.jobs.len() {
                 let next = page.next.map(|next| next.to_string()).unwrap_or_default();

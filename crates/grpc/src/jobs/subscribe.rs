@@ -44,7 +44,7 @@ pub(super) fn begin(app: Arc<App>, request: SubscribeJobsRequest) -> Result<Page
         events: events.iter().map(event).collect::<Result<_, _>>()?,
     };
     let after = match begin {
-        None => Cursor::behind(app.database.published()),
+        None => Cursor::behind(app.database().published()),
         Some(Begin::Start(said)) => {
             chosen("start", said)?;
             Cursor::START
@@ -52,7 +52,7 @@ pub(super) fn begin(app: Arc<App>, request: SubscribeJobsRequest) -> Result<Page
         Some(Begin::After(cursor)) => cursor.parse().map_err(|_| invalid(format!("invalid cursor {cursor:?}")))?,
     };
     // Without a bound in all: it waits for events.
-    let watched = BoundedRequest::unbounded(&app.database);
+    let watched = BoundedRequest::unbounded(app.database());
     let life = watched.database().life_events(filter, after).map_err(failed)?;
     Ok(stream_later(app, watched, LifePages { life, is_told: false, is_caught_up: false }))
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use prost::Message as _;
 use quire::jobs::{JobId, LeaseToken};
-use quire::{Position, ReadView};
+use quire::{Operation, PermittedView, Position};
 use quire_access::budget::{BudgetCaller, ByteClaim};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_stream::StreamExt;
@@ -229,7 +229,7 @@ impl WorkerTasks {
             claim.grow_anyway(bytes.saturating_sub(claim.bytes()));
             let leases = leases_of(&jobs);
             self.held().extend(leases.iter().copied());
-            let messages = reply::JobMessages::new(&self.app.database, jobs, fetch.with_events);
+            let messages = reply::JobMessages::new(self.app.database(), jobs, fetch.with_events);
             let mut sent = 0;
             let outcome = self.send_jobs(messages, claim, place, &mut sent, &mut stopped).await;
             if sent < leases.len() {
@@ -271,18 +271,27 @@ impl WorkerTasks {
         Ok(())
     }
 
-    /// Reports leases that no longer hold. Returns only with an error.
+    /// Reports leases that no longer hold, or that the worker may no longer use. Returns only with
+    /// an error.
     async fn watch(&self) -> Result<(), Status> {
-        let database = &self.app.database;
+        let database = self.app.database();
         let mut seen = Position::ZERO;
         loop {
             database.publication_after(seen).await.map_err(failed)?;
             seen = database.published();
             let held: Vec<(JobId, LeaseToken)> = self.held().iter().map(|(job, token)| (*job, *token)).collect();
-            let is_lost = |view: &ReadView<'_>| {
-                held.into_iter().filter(|(job, token)| !view.jobs.is_leased(*job, *token)).collect::<Vec<_>>()
+            let find_lost = |view: &PermittedView<'_>| {
+                let mut lost = Vec::new();
+                for (job, token) in held {
+                    // A client cannot report on a job of a queue that it may not read.
+                    if !view.jobs.is_leased(job, token) || !view.permits_job(job, Operation::Read)? {
+                        lost.push((job, token));
+                    }
+                }
+                Ok(lost)
             };
-            let mut lost = database.read_published(is_lost).map_err(failed)?;
+            let lost: Result<Vec<_>, quire::Error> = database.read_published_permitted(find_lost).map_err(failed)?;
+            let mut lost = lost.map_err(failed)?;
             // Leases that the worker has ended meanwhile are not lost.
             lost.retain(|(job, token)| {
                 let mut held = self.held();

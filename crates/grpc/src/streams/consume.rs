@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quire::streams::{Command, Committer, LEASE_MS_MAX, MemberId, OwnedPartition, Reply, StreamReadError, TopicRef};
-use quire::{Commit, ErrorKind, Outcome, Part, Position, Reason, Sequence};
+use quire::{
+    Commit, ErrorKind, Operation, Outcome, Part, Position, ReadView, Reason, Resource, ResourceKind, Sequence,
+};
 use quire_access::budget::BudgetRefusal;
 use quire_access::{Decompression, DecompressionTurn, RecordsError, RecordsRead};
 use tokio::runtime::Handle;
@@ -152,8 +154,9 @@ impl Drop for StreamMember {
         self.renewal.abort();
         let MemberPlace { group, topic, .. } = &*self.place;
         let leave = Command::LeaveGroup { group, topic: TopicRef::Name(topic), member: self.id() };
-        // If this commit fails, the member is removed when its lease expires.
-        drop(self.app.database.submit(&Commit::new().part(Part::Streams(leave))));
+        // By the server, because the session of the client may have ended. If this commit fails,
+        // the member is removed when its lease expires.
+        drop(self.app.owner().submit(&Commit::new().part(Part::Streams(leave))));
     }
 }
 
@@ -166,7 +169,7 @@ impl MemberPlace {
     fn join(&self, app: &App) -> Result<MemberId, Status> {
         let MemberPlace { group, topic, name, lease_ms } = self;
         let join = Command::JoinGroup { group, topic: TopicRef::Name(topic), name, lease_ms: *lease_ms };
-        match app.database.commit(&Commit::new().part(Part::Streams(join))).map_err(failed)? {
+        match app.database().commit(&Commit::new().part(Part::Streams(join))).map_err(failed)? {
             Outcome::Committed(committed) => match committed.replies.first() {
                 Some(quire::Reply::Streams(Reply::MemberJoined(joined))) => Ok(joined.member),
                 other => unreachable!("a join is answered by a member, not by {other:?}"),
@@ -175,12 +178,19 @@ impl MemberPlace {
         }
     }
 
+    /// Reads the state of the member, which its client must be permitted to read.
+    fn read<T>(&self, app: &App, look: impl FnOnce(&ReadView<'_>) -> T) -> quire::Result<T> {
+        let group = Resource::new(ResourceKind::Group, &self.group);
+        app.database().check_permission(group, Operation::Read)?;
+        app.database().read_published_for(Resource::new(ResourceKind::Topic, &self.topic), Operation::Read, look)
+    }
+
     /// Whether the client commits what it was sent: within `handling_max` after a page, or after
     /// the commit before.
     fn is_handling(&self, app: &App, state: &Mutex<StreamMemberState>, handling_max: Duration) -> quire::Result<bool> {
         let now = Instant::now();
         let mut state = lock(state);
-        app.database.read_published(|view| {
+        self.read(app, |view| {
             let Some(topic) = view.streams.topic_named(&self.topic) else { return };
             for (partition, pages) in &mut state.open {
                 let committed = view.streams.committed(&self.group, topic.id, *partition);
@@ -209,7 +219,7 @@ async fn renew(app: Arc<App>, place: Arc<MemberPlace>, state: Arc<Mutex<StreamMe
         }
         let MemberPlace { group, topic, .. } = &*place;
         let renewal = Command::RenewMember { group, topic: TopicRef::Name(topic), member: lock(&state).member };
-        match app.database.submit(&Commit::new().part(Part::Streams(renewal))) {
+        match app.database().submit(&Commit::new().part(Part::Streams(renewal))) {
             // A removed member joins again with the next page.
             Ok(ticket) => drop(ticket.await),
             Err(error) if ends_renewal(&error) => return,
@@ -285,7 +295,7 @@ impl PagedResult for ConsumerPages {
 
     fn next(&mut self, app: &App) -> Result<Option<ConsumeResponse>, Status> {
         // Taken before the read, so that a publication during it is noticed.
-        self.read_at = app.database.published();
+        self.read_at = app.database().published();
         if self.member.is_none() {
             self.member = Some(StreamMember::join(&self.app, &self.place, self.handling_max)?);
         }
@@ -319,8 +329,8 @@ impl PagedResult for ConsumerPages {
 
     async fn more(&mut self, app: &App) -> Result<bool, Status> {
         match self.need.take() {
-            None => drop(self.app.database.publication_after(self.read_at).await.map_err(failed)?),
-            Some(PageNeed::Turn) => self.turn = Some(app.unpacking.turn().await),
+            None => drop(self.app.database().publication_after(self.read_at).await.map_err(failed)?),
+            Some(PageNeed::Turn) => self.turn = Some(app.unpacking().turn().await),
             Some(PageNeed::Memory(refusal)) => self.wait_for_memory(app, refusal).await?,
         }
         Ok(true)
@@ -387,7 +397,7 @@ impl ConsumerPages {
         let MemberPlace { group, topic, name, .. } = &*self.place;
         // Shares that are not yet durable may be used: every commit that follows from them comes
         // later in the log.
-        let share = app.database.read_published(|view| {
+        let share = self.place.read(app, |view| {
             let topic = view.streams.topic_named(topic)?.id;
             let version = view.streams.shared_out(group, topic);
             if self.seen == Some(version) {
@@ -427,7 +437,7 @@ impl ConsumerPages {
             let next = match committed {
                 Some(committed) => *committed,
                 None if self.from_end => {
-                    let end = app.database.topic(&self.place.topic).offsets(owned.partition).map_err(failed)?.next;
+                    let end = app.database().topic(&self.place.topic).offsets(owned.partition).map_err(failed)?.next;
                     // Committed at once, so that the next reader of the partition continues here.
                     // Otherwise that reader would skip records that arrived meanwhile.
                     if !self.commit(app, member, *owned, end)? {
@@ -435,7 +445,7 @@ impl ConsumerPages {
                     }
                     end
                 }
-                None => records::start_of(&app.database, &self.place.topic, owned.partition)?,
+                None => records::start_of(app.database(), &self.place.topic, owned.partition)?,
             };
             self.partitions.push(ReadPartition { owned: *owned, next, lost: 0 });
         }
@@ -454,7 +464,7 @@ impl ConsumerPages {
             metadata: "",
             by: Committer::Member { member, epoch: owned.epoch },
         };
-        let outcome = app.database.commit(&Commit::new().part(Part::Streams(command))).map_err(failed)?;
+        let outcome = app.database().commit(&Commit::new().part(Part::Streams(command))).map_err(failed)?;
         match outcome {
             Outcome::Committed(_) => Ok(true),
             Outcome::Refused(refusal) => match &refusal.reason {
@@ -519,7 +529,7 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::app::AppEnd;
+    use crate::app::DatabaseEnd;
 
     const TOPIC: &str = "t";
 
@@ -529,7 +539,7 @@ mod tests {
     struct TestApp {
         app: Arc<App>,
         budget: ByteBudget,
-        _end: (AppEnd, watch::Sender<bool>, TempDir),
+        _end: (DatabaseEnd, watch::Sender<bool>, TempDir),
     }
 
     impl TestApp {
@@ -543,13 +553,13 @@ mod tests {
             created.committed().expect("accepted");
             let budget = ByteBudget::new(BUDGET_BYTES as u64);
             let (close, closed) = watch::channel(false);
-            let (app, end) = App::new(database, budget.caller(FrontEnd::Grpc, None), closed);
+            let (app, end) = App::open(database, budget.caller(FrontEnd::Grpc, None), closed);
             TestApp { app, budget, _end: (end, close, directory) }
         }
 
         fn produce(&self, partition: u32, value: Vec<u8>) {
             let message = Message::new(value).partition(partition);
-            self.app.database.topic(TOPIC).produce(message).expect("produced");
+            self.app.database().topic(TOPIC).produce(message).expect("produced");
         }
 
         fn consumer(&self, handling_max: Duration) -> ConsumerPages {
@@ -591,7 +601,7 @@ mod tests {
         let member = consumer.member.as_ref().expect("it has joined");
         let MemberPlace { group, topic, .. } = &*member.place;
         let leave = Command::LeaveGroup { group, topic: TopicRef::Name(topic), member: member.id() };
-        let left = app.app.database.commit(&Commit::new().part(Part::Streams(leave))).expect("no error");
+        let left = app.app.database().commit(&Commit::new().part(Part::Streams(leave))).expect("no error");
         left.committed().expect("accepted");
         let ended = consumer.next(&app.app).expect_err("the client hangs");
         assert!(ended.message().contains("handling_max_ms"), "{ended:?}");

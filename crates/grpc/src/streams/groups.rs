@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use quire::events::EventPosition;
 use quire::streams::{Command, Committer, TopicRef};
-use quire::{Commit, Database, NextEvent, Part, Sequence, Source};
+use quire::{Commit, Database, NextEvent, Operation, Part, ReadView, Resource, ResourceKind, Sequence, Source};
 use quire_access::BoundedRequest;
 use tonic::Status;
 
@@ -21,11 +21,12 @@ use crate::proto::{DescribeGroupResponse, ListGroupsResponse, ResetOffsetsReques
 
 /// Lists the groups.
 pub(super) async fn list(app: &App) -> Result<ListGroupsResponse, Status> {
-    let now = app.database.now();
+    let now = app.database().now();
     // The transport claims the encoded bytes.
     let mut claim = app.caller().claim();
-    let groups = app.database.read(|view| {
-        let bytes = view.streams.groups().map(|group| size_of::<Group>() + group.name.len()).sum();
+    let groups = app.database().read_permitted(|view| {
+        let shown = || view.streams.groups().filter(|group| view.shows(ResourceKind::Group, group.name));
+        let bytes = shown().map(|group| size_of::<Group>() + group.name.len()).sum();
         claim.grow(bytes)?;
         let members = |group: &str| {
             let leases = view.streams.shared_topics(group).flat_map(|topic| view.streams.members(group, topic));
@@ -37,7 +38,7 @@ pub(super) async fn list(app: &App) -> Result<ListGroupsResponse, Status> {
             generation: group.generation.get(),
             members: u32::try_from(members(group.name)).unwrap_or(u32::MAX),
         };
-        Ok(view.streams.groups().map(group).collect())
+        Ok(shown().map(group).collect())
     });
     let groups = groups.map_err(failed)?.await.map_err(failed)?;
     Ok(ListGroupsResponse { groups: groups.map_err(overloaded)? })
@@ -45,7 +46,7 @@ pub(super) async fn list(app: &App) -> Result<ListGroupsResponse, Status> {
 
 /// Returns the members of a group, its offsets and its lag.
 pub(super) async fn describe(app: &App, group: String) -> Result<DescribeGroupResponse, Status> {
-    let bounded = BoundedRequest::begin(&app.database);
+    let bounded = BoundedRequest::begin(app.database());
     let database = bounded.database().clone();
     aside(move || {
         let found = database.group(&group).describe().map_err(failed)?;
@@ -98,7 +99,7 @@ pub(super) async fn reset(app: &Arc<App>, request: ResetOffsetsRequest) -> Resul
     if !partitions.is_empty() && !matches!(source, asked::Source::Topic(_)) {
         return Err(invalid("only a topic has partitions"));
     }
-    let bounded = BoundedRequest::begin(&app.database);
+    let bounded = BoundedRequest::begin(app.database());
     let database = bounded.database().clone();
     match source {
         asked::Source::Topic(topic) => reset_in_topic(app, &bounded, group, topic, partitions, to).await,
@@ -145,7 +146,9 @@ async fn reset_in_topic(
     partitions: Vec<u32>,
     to: To,
 ) -> Result<ResetOffsetsResponse, Status> {
-    let count = app.database.read_published(|view| view.streams.topic_named(&topic).map(|topic| topic.partitions));
+    let resource = Resource::new(ResourceKind::Topic, &topic);
+    let look = |view: &ReadView<'_>| view.streams.topic_named(&topic).map(|topic| topic.partitions);
+    let count = app.database().read_published_for(resource, Operation::Read, look);
     let count = count.map_err(failed)?.ok_or_else(|| not_found(format!("unknown topic {topic:?}")))?;
     let partitions = chosen_partitions(partitions, count)?;
     let mut offsets = Vec::with_capacity(partitions.len());

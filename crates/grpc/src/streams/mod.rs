@@ -19,7 +19,7 @@ use quire::{Commit, Database, Outcome, Part, Reply, Ticket, streams};
 use quire_access::BoundedRequest;
 use tonic::{Request, Response, Status};
 
-use crate::app::App;
+use crate::app::{App, ServiceComponents};
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{ItemFault, failed, refused, refused_record};
 use crate::idempotency::{self, CallKey};
@@ -41,12 +41,17 @@ const RECORDS_MAX: usize = 1_024;
 /// The service.
 #[derive(Debug)]
 pub(crate) struct StreamsService {
-    app: Arc<App>,
+    components: Arc<ServiceComponents>,
 }
 
 impl StreamsService {
-    pub(crate) fn new(app: Arc<App>) -> Self {
-        StreamsService { app }
+    pub(crate) fn new(components: Arc<ServiceComponents>) -> Self {
+        StreamsService { components }
+    }
+
+    /// The components for the running call.
+    fn app(&self) -> Arc<App> {
+        self.components.call()
     }
 }
 
@@ -75,14 +80,14 @@ async fn produced(app: &Arc<App>, key: CallKey, request: ProduceRequest) -> Resu
     if count == 0 {
         return Err(ItemFault::invalid("give at least one record").into());
     }
-    let bounded = BoundedRequest::begin(&app.database);
+    let bounded = BoundedRequest::begin(app.database());
     if request.encoded_len() <= INLINE_BYTES_MAX
         && let Some(ticket) = submit_as(bounded.database(), &key, &request, Database::submit_briefly)?
     {
         return Ok(ticket);
     }
     let app = app.within(&bounded);
-    aside(move || submit_as(&app.database, &key, &request, Database::submit)).await
+    aside(move || submit_as(app.database(), &key, &request, Database::submit)).await
 }
 
 /// Commits the command of a request, on another thread when it takes long. `message` makes the
@@ -103,13 +108,13 @@ async fn one<R: Send + 'static, M>(
     }
     let key = CallKey::of(request.metadata())?;
     let request = request.into_inner();
-    let bounded = BoundedRequest::begin(&app.database);
+    let bounded = BoundedRequest::begin(app.database());
     let brief = submit_as(bounded.database(), &key, command(&request)?, Database::submit_briefly)?;
     let ticket = match brief {
         Some(ticket) => ticket,
         None => {
             let app = app.within(&bounded);
-            aside(move || submit_as(&app.database, &key, command(&request)?, Database::submit)).await?
+            aside(move || submit_as(app.database(), &key, command(&request)?, Database::submit)).await?
         }
     };
     match ticket.await.map_err(failed)? {
@@ -127,7 +132,7 @@ impl Streams for StreamsService {
 
     async fn produce(&self, request: Request<ProduceRequest>) -> Result<Response<ProduceResponse>, Status> {
         let key = CallKey::of(request.metadata())?;
-        let ticket = produced(&self.app, key, request.into_inner()).await?;
+        let ticket = produced(&self.app(), key, request.into_inner()).await?;
         match ticket.await.map_err(failed)? {
             Outcome::Committed(committed) => {
                 let place = |reply: &Reply| match reply {
@@ -144,29 +149,29 @@ impl Streams for StreamsService {
     }
 
     async fn fetch(&self, request: Request<FetchRecordsRequest>) -> Result<Response<FetchRecordsResponse>, Status> {
-        Ok(Response::new(records::fetch(&self.app, request.into_inner()).await?))
+        Ok(Response::new(records::fetch(&self.app(), request.into_inner()).await?))
     }
 
     async fn consume(&self, request: Request<ConsumeRequest>) -> Result<Response<Self::ConsumeStream>, Status> {
-        Ok(Response::new(consume::begin(Arc::clone(&self.app), request.into_inner()).await?))
+        Ok(Response::new(consume::begin(self.app(), request.into_inner()).await?))
     }
 
     async fn list_topics(&self, _request: Request<ListTopicsRequest>) -> Result<Response<ListTopicsResponse>, Status> {
-        Ok(Response::new(topics::list(&self.app)?))
+        Ok(Response::new(topics::list(&self.app())?))
     }
 
     async fn describe_topic(
         &self,
         request: Request<DescribeTopicRequest>,
     ) -> Result<Response<DescribeTopicResponse>, Status> {
-        Ok(Response::new(topics::describe(&self.app, request.into_inner().topic).await?))
+        Ok(Response::new(topics::describe(&self.app(), request.into_inner().topic).await?))
     }
 
     async fn create_topic(
         &self,
         request: Request<CreateTopicRequest>,
     ) -> Result<Response<CreateTopicResponse>, Status> {
-        one(&self.app, request, request::create, |reply| match reply {
+        one(&self.app(), request, request::create, |reply| match reply {
             streams::Reply::TopicCreated(created) => CreateTopicResponse { partitions: created.partitions },
             other => unreachable!("a creation has no reply {other:?}"),
         })
@@ -177,11 +182,11 @@ impl Streams for StreamsService {
         &self,
         request: Request<DeleteTopicRequest>,
     ) -> Result<Response<DeleteTopicResponse>, Status> {
-        one(&self.app, request, |request| Ok(request::delete(request)), |_| DeleteTopicResponse {}).await
+        one(&self.app(), request, |request| Ok(request::delete(request)), |_| DeleteTopicResponse {}).await
     }
 
     async fn alter_topic(&self, request: Request<AlterTopicRequest>) -> Result<Response<AlterTopicResponse>, Status> {
-        one(&self.app, request, request::alter, |reply| match reply {
+        one(&self.app(), request, request::alter, |reply| match reply {
             streams::Reply::TopicAltered(altered) => AlterTopicResponse { partitions: altered.partitions },
             other => unreachable!("a change has no reply {other:?}"),
         })
@@ -193,7 +198,7 @@ impl Streams for StreamsService {
         request: Request<DeleteRecordsRequest>,
     ) -> Result<Response<DeleteRecordsResponse>, Status> {
         one(
-            &self.app,
+            &self.app(),
             request,
             |request| Ok(request::delete_records(request)),
             |reply| match reply {
@@ -207,21 +212,21 @@ impl Streams for StreamsService {
     }
 
     async fn list_groups(&self, _request: Request<ListGroupsRequest>) -> Result<Response<ListGroupsResponse>, Status> {
-        Ok(Response::new(groups::list(&self.app).await?))
+        Ok(Response::new(groups::list(&self.app()).await?))
     }
 
     async fn describe_group(
         &self,
         request: Request<DescribeGroupRequest>,
     ) -> Result<Response<DescribeGroupResponse>, Status> {
-        Ok(Response::new(groups::describe(&self.app, request.into_inner().group).await?))
+        Ok(Response::new(groups::describe(&self.app(), request.into_inner().group).await?))
     }
 
     async fn delete_group(
         &self,
         request: Request<DeleteGroupRequest>,
     ) -> Result<Response<DeleteGroupResponse>, Status> {
-        one(&self.app, request, |request| Ok(request::delete_group(request)), |_| DeleteGroupResponse {}).await
+        one(&self.app(), request, |request| Ok(request::delete_group(request)), |_| DeleteGroupResponse {}).await
     }
 
     async fn commit_offset(
@@ -229,7 +234,7 @@ impl Streams for StreamsService {
         request: Request<CommitOffsetRequest>,
     ) -> Result<Response<CommitOffsetResponse>, Status> {
         let partition = request.get_ref().partition;
-        one(&self.app, request, |request| Ok(request::commit_offset(request)), |_| CommitOffsetResponse { partition })
+        one(&self.app(), request, |request| Ok(request::commit_offset(request)), |_| CommitOffsetResponse { partition })
             .await
     }
 
@@ -238,7 +243,7 @@ impl Streams for StreamsService {
         request: Request<DeleteOffsetRequest>,
     ) -> Result<Response<DeleteOffsetResponse>, Status> {
         let partition = request.get_ref().partition;
-        one(&self.app, request, |request| Ok(request::delete_offset(request)), |_| DeleteOffsetResponse { partition })
+        one(&self.app(), request, |request| Ok(request::delete_offset(request)), |_| DeleteOffsetResponse { partition })
             .await
     }
 
@@ -246,13 +251,13 @@ impl Streams for StreamsService {
         &self,
         request: Request<ResetOffsetsRequest>,
     ) -> Result<Response<ResetOffsetsResponse>, Status> {
-        Ok(Response::new(groups::reset(&self.app, request.into_inner()).await?))
+        Ok(Response::new(groups::reset(&self.app(), request.into_inner()).await?))
     }
 
     async fn protect_unread(
         &self,
         request: Request<ProtectUnreadRequest>,
     ) -> Result<Response<ProtectUnreadResponse>, Status> {
-        one(&self.app, request, |request| Ok(request::protect_unread(request)), |_| ProtectUnreadResponse {}).await
+        one(&self.app(), request, |request| Ok(request::protect_unread(request)), |_| ProtectUnreadResponse {}).await
     }
 }

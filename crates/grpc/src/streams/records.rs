@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use quire::streams::StreamReadError;
 use quire::streams::wire::BatchRecord;
-use quire::{Database, OPENED_BYTES_MAX, Sequence};
+use quire::{Database, OPENED_BYTES_MAX, Operation, Resource, ResourceKind, Sequence};
 use quire_access::budget::ByteClaim;
 use quire_access::{
     BoundedRequest, Decompression, LargeRecord, RECORDS_BYTES_DEFAULT, RECORDS_BYTES_MAX, RecordsError, RecordsRead,
@@ -71,7 +71,7 @@ pub(super) async fn fetch(app: &Arc<App>, request: FetchRecordsRequest) -> Resul
         None => Sequence::new(0),
         Some(From::Offset(offset)) => Sequence::new(offset),
         Some(From::TimestampMs(timestamp_ms)) => {
-            offset_at_time(app, &BoundedRequest::begin(&app.database), &topic, partition, timestamp_ms).await?
+            offset_at_time(app, &BoundedRequest::begin(app.database()), &topic, partition, timestamp_ms).await?
         }
     };
     let read = RecordsRead { topic, partition, from, limit, bytes_max };
@@ -79,14 +79,15 @@ pub(super) async fn fetch(app: &Arc<App>, request: FetchRecordsRequest) -> Resul
     tokio::pin!(give_up);
     loop {
         // Taken before the read, so that records published meanwhile end the wait.
-        let seen = app.database.published();
+        let seen = app.database().published();
         let page = page(app, &read).await?;
         if !page.is_empty() || wait_us == 0 {
             return Ok(response(page));
         }
         tokio::select! {
-            arrived = app.database.publication_after(seen) => arrived.map_err(failed)?,
+            arrived = app.database().publication_after(seen) => arrived.map_err(failed)?,
             () = &mut give_up => return Ok(response(page)),
+            ended = app.session_ended() => return Err(ended),
             () = app.closing() => return Ok(response(page)),
         }
     }
@@ -99,7 +100,7 @@ fn response(page: RecordsPage) -> FetchRecordsResponse {
 
 /// Reads a page of records, aside.
 async fn page(app: &Arc<App>, read: &RecordsRead) -> Result<RecordsPage, Status> {
-    let bounded = BoundedRequest::begin(&app.database);
+    let bounded = BoundedRequest::begin(app.database());
     let reading = |decompression| {
         let (app, read) = (app.within(&bounded), read.clone());
         move || {
@@ -110,7 +111,7 @@ async fn page(app: &Arc<App>, read: &RecordsRead) -> Result<RecordsPage, Status>
     match aside(reading(Decompression::Cheap)).await? {
         Some(page) => Ok(page),
         None => {
-            let turn = app.unpacking.turn().await;
+            let turn = app.unpacking().turn().await;
             let page = aside(turn.hold(reading(Decompression::Full))).await?;
             Ok(page.expect("a read with a turn may decompress all of a batch"))
         }
@@ -126,7 +127,7 @@ pub(super) fn page_of(
 ) -> Result<Option<RecordsPage>, RecordsError> {
     let mut records = Vec::new();
     let mut visit = |offset, record: &BatchRecord<'_>| records.push(message(offset, record));
-    let Some(end) = read.read(&app.database, decompression, claim, &mut visit)? else { return Ok(None) };
+    let Some(end) = read.read(app.database(), decompression, claim, &mut visit)? else { return Ok(None) };
     let skipped =
         |LargeRecord { offset, bytes }: LargeRecord| SkippedRecord { offset: offset.get(), bytes: bytes as u64 };
     let skipped = end.skipped.into_iter().map(skipped).collect();
@@ -142,12 +143,12 @@ pub(super) async fn offset_at_time(
     timestamp_ms: i64,
 ) -> Result<Sequence, Status> {
     // A search by time decompresses batches, too.
-    let turn = app.unpacking.turn().await;
+    let turn = app.unpacking().turn().await;
     let (app, topic) = (app.within(bounded), topic.to_owned());
     let search = move || {
         let mut claim = app.caller().claim();
         claim.grow(claim.caller().share_up_to(OPENED_BYTES_MAX)).map_err(overloaded)?;
-        let topic = app.database.topic(&topic);
+        let topic = app.database().topic(&topic);
         let distance = Duration::from_millis(timestamp_ms.unsigned_abs());
         let time = if timestamp_ms < 0 { SystemTime::UNIX_EPOCH - distance } else { SystemTime::UNIX_EPOCH + distance };
         match topic.offset_at_time(partition, time).map_err(failed)? {
@@ -160,7 +161,8 @@ pub(super) async fn offset_at_time(
 
 /// The offset of the first record of a partition. An unreadable end does not matter here.
 pub(super) fn start_of(database: &Database, topic: &str, partition: u32) -> Result<Sequence, Status> {
-    let found = database.read_published(|view| {
+    let resource = Resource::new(ResourceKind::Topic, topic);
+    let found = database.read_published_for(resource, Operation::Read, |view| {
         let topic = view.streams.topic_named(topic)?;
         Some(view.streams.partition(topic.id, partition))
     });
@@ -238,8 +240,8 @@ mod tests {
             topic.produce(Message::new("a")).expect("produced");
             let caller = ByteBudget::default().caller(FrontEnd::Grpc, None);
             let (_close, closed) = watch::channel(false);
-            let (app, _end) = App::new(database, caller, closed);
-            let turns = [app.unpacking.turn().await, app.unpacking.turn().await];
+            let (app, _end) = App::open(database, caller, closed);
+            let turns = [app.unpacking().turn().await, app.unpacking().turn().await];
             let request = FetchRecordsRequest {
                 topic: "t".to_owned(),
                 from: Some(From::TimestampMs(0)),

@@ -1,7 +1,7 @@
 //! Reads of topics: the list, and one topic with its partitions.
 
 use quire::streams::TopicSettings;
-use quire::{Database, PartitionStatistics, TopicStatistics};
+use quire::{Database, PartitionStatistics, ResourceKind, TopicStatistics};
 use quire_access::BoundedRequest;
 use tonic::Status;
 
@@ -17,19 +17,20 @@ use crate::proto::{DescribeTopicResponse, ListTopicsResponse};
 pub(super) fn list(app: &App) -> Result<ListTopicsResponse, Status> {
     // The transport claims the encoded bytes.
     let mut claim = app.caller().claim();
-    let topics = app.database.read_published(|view| {
-        let bytes = view.streams.topics().map(|topic| size_of::<Topic>() + topic.name.len()).sum();
+    let topics = app.database().read_published_permitted(|view| {
+        let shown = || view.streams.topics().filter(|topic| view.shows(ResourceKind::Topic, topic.name));
+        let bytes = shown().map(|topic| size_of::<Topic>() + topic.name.len()).sum();
         claim.grow(bytes)?;
         let topic =
             |topic: quire::streams::TopicInfo<'_>| Topic { topic: topic.name.to_owned(), partitions: topic.partitions };
-        Ok(view.streams.topics().map(topic).collect())
+        Ok(shown().map(topic).collect())
     });
     Ok(ListTopicsResponse { topics: topics.map_err(failed)?.map_err(overloaded)? })
 }
 
 /// Returns the settings of a topic, and the offsets of its partitions.
 pub(super) async fn describe(app: &App, topic: String) -> Result<DescribeTopicResponse, Status> {
-    let bounded = BoundedRequest::begin(&app.database);
+    let bounded = BoundedRequest::begin(app.database());
     let database = bounded.database().clone();
     aside(move || described(&database, &topic)).await
 }

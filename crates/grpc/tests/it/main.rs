@@ -1,5 +1,6 @@
 //! The server as its clients meet it: over a connection, with the generated clients.
 
+mod access;
 mod commits;
 mod connections;
 mod events;

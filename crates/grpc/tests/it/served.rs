@@ -56,7 +56,17 @@ impl Served {
 
     async fn start_over(folder: TempDir, settings: Settings, database: impl FnOnce(Builder) -> Builder) -> Self {
         let builder = database(Database::builder(folder.path()).durability(Durability::Os));
-        let database = builder.open().expect("opened");
+        Served::serve(folder, settings, builder.open().expect("opened")).await
+    }
+
+    /// A server, and its database without a guard.
+    pub(crate) async fn with_owner() -> (Self, Database) {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let owner = Database::builder(folder.path()).durability(Durability::Os).open().expect("opened");
+        (Served::serve(folder, Settings::default(), owner.clone()).await, owner)
+    }
+
+    async fn serve(folder: TempDir, settings: Settings, database: Database) -> Self {
         let any = "127.0.0.1:0".parse().expect("an address");
         let server = Server::bind_with(database, any, settings).await.expect("bound");
         let (connections, traffic) = (server.connections(), Arc::<Traffic>::default());
