@@ -50,6 +50,8 @@ pub enum Credential<'c> {
     Absent,
     /// The text of an API key.
     Key(&'c str),
+    /// A user that the server has authenticated by a key or a password.
+    Authenticated(&'c Principal),
     /// A name that the server has verified: by a password, a certificate, or the operating system.
     Verified(VerifiedName<'c>),
 }
@@ -175,6 +177,7 @@ impl ServedDatabase {
         let (principal, is_user) = match credential {
             Credential::Absent => return Err(AuthenticationError::Missing),
             Credential::Key(text) => (access.verify_key(text).ok_or(AuthenticationError::Wrong)?, true),
+            Credential::Authenticated(principal) => (Principal::clone(principal), true),
             Credential::Verified(name) => {
                 let (VerifiedName::Password(text) | VerifiedName::Peer(text)) = *name;
                 let principal = Principal { name: text.into(), key: None, expires: None };

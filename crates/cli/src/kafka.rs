@@ -14,9 +14,9 @@ pub(crate) struct KafkaArgs {
     #[arg(id = "kafka-advertised", long, value_name = "HOST:PORT", value_delimiter = ',', value_parser = advertised)]
     advertised: Vec<AdvertisedAddress>,
     /// Create a topic that a Kafka client asks for, when the client allows it
-    #[arg(long = "kafka-auto-create-topics", value_name = "BOOL", action = ArgAction::Set,
-        default_value_t = Settings::default().auto_create_topics)]
-    auto_create_topics: bool,
+    /// [default: unless access control is enabled]
+    #[arg(long = "kafka-auto-create-topics", value_name = "BOOL", action = ArgAction::Set)]
+    auto_create_topics: Option<bool>,
     /// Partitions of such a topic
     #[arg(long = "kafka-auto-create-partitions", value_name = "COUNT",
         default_value_t = Settings::default().auto_create_partitions, value_parser = clap::value_parser!(u32).range(1..))]

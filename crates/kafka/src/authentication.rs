@@ -5,12 +5,15 @@
 //!       ▲            version 0: messages without headers          │
 //!       └─────────────── again, before the key expires ◀──────────┘
 //! ```
+//!
+//! Each request is handled in the session of its client, by which its permissions are checked. A
+//! session ends with its credential, and begins again when the client authenticates again.
 
 use std::sync::Arc;
 
-use quire::Timestamp;
 use quire::system::Principal;
 use quire_access::sasl::SaslExchange;
+use quire_access::{Credential, ServedDatabase, Session, VerifiedName};
 
 use crate::close_reason::CloseReason;
 use crate::request::Api;
@@ -26,6 +29,8 @@ pub(crate) struct Authentication {
     /// Whether the principal is that of the client's certificate. SASL may replace it.
     is_certified: bool,
     pub(crate) exchange: Option<PendingExchange>,
+    /// The session of the last request.
+    session: Option<Session>,
 }
 
 /// An exchange that has begun.
@@ -44,20 +49,28 @@ impl Authentication {
     /// Begins with the name that the client's certificate has, if any.
     pub(crate) fn of_certificate(name: Option<Arc<str>>) -> Self {
         let principal = name.map(|name| Principal { name, key: None, expires: None });
-        Authentication { is_certified: principal.is_some(), principal, exchange: None }
+        Authentication { is_certified: principal.is_some(), principal, exchange: None, session: None }
     }
 
-    /// Checks that the client may send a request, while access control is enabled.
+    /// Returns the session for a request of the client; `None` for the requests with which a client
+    /// authenticates. While access control is disabled, every client has a session.
     ///
     /// # Errors
     /// [`CloseReason::Unauthenticated`].
-    pub(crate) fn check(&self, api: Api, now: Timestamp) -> Result<(), CloseReason> {
-        let is_open = matches!(api, Api::Versions | Api::SaslHandshake | Api::SaslAuthenticate);
-        if is_open || self.is_authenticated(now) { Ok(()) } else { Err(CloseReason::Unauthenticated) }
-    }
-
-    fn is_authenticated(&self, now: Timestamp) -> bool {
-        self.principal.as_ref().is_some_and(|known| known.expires.is_none_or(|expires| now < expires))
+    pub(crate) fn session(&mut self, served: &ServedDatabase, api: Api) -> Result<Option<Session>, CloseReason> {
+        if matches!(api, Api::Versions | Api::SaslHandshake | Api::SaslAuthenticate) {
+            return Ok(None);
+        }
+        if let Some(session) = self.session.as_ref().filter(|session| session.is_live()) {
+            return Ok(Some(session.clone()));
+        }
+        let credential = match &self.principal {
+            None => Credential::Absent,
+            Some(principal) if self.is_certified => Credential::Verified(VerifiedName::Peer(&principal.name)),
+            Some(principal) => Credential::Authenticated(principal),
+        };
+        self.session = served.session(&credential).ok();
+        self.session.clone().map(Some).ok_or(CloseReason::Unauthenticated)
     }
 
     /// Whether the client was authenticated by SASL.
@@ -82,6 +95,7 @@ impl Authentication {
         }
         self.is_certified = false;
         self.exchange = None;
+        self.session = None;
         self.principal = Some(principal);
         Ok(())
     }
@@ -89,34 +103,56 @@ impl Authentication {
 
 #[cfg(test)]
 mod tests {
+    use quire::{Clock, Database, ManualClock, Timestamp};
+
     use super::*;
 
     fn principal(name: &str, expires: Option<Timestamp>) -> Principal {
         Principal { name: name.into(), key: None, expires }
     }
 
+    /// A database with access control enabled and the user `ann`, at one millisecond.
+    fn served() -> (tempfile::TempDir, Arc<ManualClock>, ServedDatabase) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1)));
+        let builder = Database::builder(directory.path()).clock(Arc::clone(&clock) as Arc<dyn Clock>);
+        let database = builder.open().expect("a database");
+        database.access().init("root").expect("enabled");
+        database.access().create_user("ann", &[]).expect("created");
+        (directory, clock, ServedDatabase::new(database))
+    }
+
+    /// Whether the request has a session, or why it is refused.
+    fn session(authentication: &mut Authentication, served: &ServedDatabase, api: Api) -> Result<bool, CloseReason> {
+        authentication.session(served, api).map(|session| session.is_some())
+    }
+
     #[test]
     fn a_certificate_authenticates_and_sasl_may_replace_its_name_once() {
-        let now = Timestamp::from_millis(1);
+        let (_directory, _clock, served) = served();
         let mut authentication = Authentication::of_certificate(Some("host-1".into()));
-        assert_eq!(authentication.check(Api::Produce, now), Ok(()));
+        assert_eq!(session(&mut authentication, &served, Api::Produce), Ok(true));
         assert!(!authentication.is_by_sasl());
         assert_eq!(authentication.succeed(principal("ann", None)), Ok(()));
         assert!(authentication.is_by_sasl());
+        let begun = authentication.session(&served, Api::Produce).expect("authenticated").expect("a session");
+        assert_eq!(begun.principal(), Some(&principal("ann", None)));
         assert_eq!(authentication.succeed(principal("host-1", None)), Err(OtherPrincipal));
         assert_eq!(authentication.principal, Some(principal("ann", None)));
-        let without = Authentication::of_certificate(None);
-        assert_eq!(without.check(Api::Produce, now), Err(CloseReason::Unauthenticated));
-        assert_eq!(without.check(Api::Versions, now), Ok(()));
+        let mut without = Authentication::of_certificate(None);
+        assert_eq!(session(&mut without, &served, Api::Produce), Err(CloseReason::Unauthenticated));
+        assert_eq!(session(&mut without, &served, Api::Versions), Ok(false));
     }
 
     #[test]
     fn an_authentication_ends_when_its_key_expires() {
-        let (before, end) = (Timestamp::from_millis(1), Timestamp::from_millis(2));
+        let (_directory, clock, served) = served();
+        let end = Timestamp::from_millis(2);
         let mut authentication = Authentication::of_certificate(None);
         authentication.succeed(principal("ann", Some(end))).expect("the first principal");
-        assert_eq!(authentication.check(Api::Fetch, before), Ok(()));
-        assert_eq!(authentication.check(Api::Fetch, end), Err(CloseReason::Unauthenticated));
-        assert_eq!(authentication.check(Api::SaslHandshake, end), Ok(()));
+        assert_eq!(session(&mut authentication, &served, Api::Fetch), Ok(true));
+        clock.set(end);
+        assert_eq!(session(&mut authentication, &served, Api::Fetch), Err(CloseReason::Unauthenticated));
+        assert_eq!(session(&mut authentication, &served, Api::SaslHandshake), Ok(false));
     }
 }

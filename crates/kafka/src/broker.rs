@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quire::streams::{Command, Reply};
-use quire::{Commit, Database, Outcome, Part, ReadView};
+use quire::{Commit, Database, Operation, Outcome, Part, PermittedView, Resource};
 use quire_access::budget::ByteBudget;
 use quire_access::sasl::SaslAuthenticator;
-use quire_access::{ConnectionCounters, LiveSettings, Traffic};
+use quire_access::{ConnectionCounters, LiveSettings, ServedDatabase, Traffic};
 
 use crate::auto_creation::CreationRate;
 use crate::close_reason::CloseReason;
@@ -16,6 +16,7 @@ use crate::decompression::Decompressor;
 use crate::endpoints::Endpoints;
 use crate::errors::KafkaError;
 use crate::groups::GroupCoordinator;
+use crate::permissions::PermittedGroup;
 use crate::request_timer::RequestTimer;
 use crate::waiting::WaitingFetches;
 use crate::{Counters, Settings};
@@ -28,7 +29,7 @@ pub(crate) const LEADER_EPOCH: i32 = 0;
 
 #[derive(Debug)]
 pub(crate) struct Broker {
-    pub(crate) database: Database,
+    served: ServedDatabase,
     settings: Arc<LiveSettings<Settings>>,
     /// The listeners, in their order.
     listeners: Vec<BrokerListener>,
@@ -62,13 +63,15 @@ impl Broker {
     ) -> io::Result<Self> {
         let budget = ByteBudget::new(settings.memory_bytes_max);
         let settings = LiveSettings::new(settings);
+        // Generations are the broker's own work: each request of a member is checked before.
         let groups = GroupCoordinator::new(database.clone(), Arc::clone(&settings));
+        let served = ServedDatabase::new(database);
         let (unpacking, waiting) = (Decompressor::new(), WaitingFetches::default());
         let traffic = Arc::default();
         let counters = Arc::new(Counters::new(connections));
         let auto_creations = CreationRate::default();
         Ok(Broker {
-            database,
+            served,
             settings,
             listeners: Vec::new(),
             groups,
@@ -90,6 +93,61 @@ impl Broker {
     /// Sets the listeners before the broker serves.
     pub(crate) fn listen_on(&mut self, listeners: Vec<BrokerListener>) {
         self.listeners = listeners;
+    }
+
+    /// The database as the client of the running request may use it.
+    pub(crate) fn database(&self) -> Database {
+        self.served.get()
+    }
+
+    /// The database and the sessions of its clients.
+    pub(crate) fn served(&self) -> &ServedDatabase {
+        &self.served
+    }
+
+    /// The database without a guard: for the broker's own work, and for facts that every client may
+    /// know.
+    pub(crate) fn owner(&self) -> &Database {
+        self.served.owner()
+    }
+
+    /// The id of the database, of which the ids of topics are made.
+    pub(crate) fn database_id(&self) -> u128 {
+        self.owner().id()
+    }
+
+    /// The size of the largest batch.
+    pub(crate) fn batch_bytes_max(&self) -> u32 {
+        self.owner().batch_bytes_max()
+    }
+
+    /// Whether metadata requests create missing topics.
+    pub(crate) fn creates_topics(&self) -> bool {
+        self.settings().auto_create_topics.unwrap_or_else(|| !self.served.is_access_enabled())
+    }
+
+    /// Checks that the client may perform the operation on the resource.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub(crate) fn check(&self, resource: Resource<'_>, operation: Operation) -> Result<(), KafkaError> {
+        Ok(self.database().check_permission(resource, operation)?)
+    }
+
+    /// Checks that the client may perform the operation on the cluster.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub(crate) fn check_cluster(&self, operation: Operation) -> Result<(), KafkaError> {
+        self.check(Resource::CLUSTER, operation)
+    }
+
+    /// Checks that the client may perform the operation on the group.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub(crate) fn group<'g>(&self, name: &'g str, operation: Operation) -> Result<PermittedGroup<'g>, KafkaError> {
+        PermittedGroup::check(&self.database(), name, operation)
     }
 
     /// The settings at this moment.
@@ -115,7 +173,7 @@ impl Broker {
     /// # Errors
     /// The refusal, or the error.
     pub(crate) async fn commit(&self, command: Command<'_>) -> Result<Reply, KafkaError> {
-        match self.database.submit(&Commit::new().part(Part::Streams(command)))?.await? {
+        match self.database().submit(&Commit::new().part(Part::Streams(command)))?.await? {
             Outcome::Committed(mut committed) => match committed.replies.pop() {
                 Some(quire::Reply::Streams(reply)) => Ok(reply),
                 other => unreachable!("a streams command gets a streams reply, not {other:?}"),
@@ -131,24 +189,33 @@ impl Broker {
     /// The refusal, or the error.
     pub(crate) async fn commit_or_try(&self, commands: &[Command<'_>], only_try: bool) -> Result<(), KafkaError> {
         if let (true, Some(first)) = (only_try, commands.first()) {
-            let tried = self.database.read_published(|view| view.would(*first))?;
+            let tried = self.database().read_published_permitted(|view| view.would(*first))??;
             return tried.map(drop).map_err(KafkaError::from);
         }
         let commit = commands.iter().fold(Commit::new(), |commit, command| commit.part(Part::Streams(*command)));
-        match self.database.submit(&commit)?.await? {
+        match self.database().submit(&commit)?.await? {
             Outcome::Committed(_) => Ok(()),
             Outcome::Refused(refused) => Err(refused.into()),
         }
     }
 
-    /// Reads durable state.
+    /// Reads durable state. `look` checks what it shows.
     ///
     /// # Errors
     /// When the database has failed.
-    pub(crate) async fn read<T>(&self, look: impl FnOnce(u128, &ReadView<'_>) -> T) -> Result<T, CloseReason> {
-        let id = self.database.id();
-        let ticket = self.database.read(|view| look(id, view)).map_err(|_| CloseReason::Failed)?;
+    pub(crate) async fn read<T>(&self, look: impl FnOnce(u128, &PermittedView<'_>) -> T) -> Result<T, CloseReason> {
+        let id = self.database_id();
+        let ticket = self.database().read_permitted(|view| look(id, view)).map_err(|_| CloseReason::Failed)?;
         ticket.await.map_err(|_| CloseReason::Failed)
+    }
+
+    /// Reads the published log. `look` checks what it shows.
+    ///
+    /// # Errors
+    /// When the database has failed.
+    pub(crate) fn read_published<T>(&self, look: impl FnOnce(u128, &PermittedView<'_>) -> T) -> quire::Result<T> {
+        let id = self.database_id();
+        self.database().read_published_permitted(|view| look(id, view))
     }
 
     /// Counts a request after its response of `sent_bytes` was written.

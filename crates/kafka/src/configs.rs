@@ -547,7 +547,7 @@ pub(crate) struct Listeners<'b> {
 }
 
 /// The settings of the broker.
-pub(crate) fn of_broker(settings: &Settings, listeners: &Listeners<'_>) -> Vec<ConfigEntry> {
+pub(crate) fn of_broker(settings: &Settings, creates_topics: bool, listeners: &Listeners<'_>) -> Vec<ConfigEntry> {
     let default = Settings::default();
     let (host, port) = &listeners.advertised;
     let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
@@ -570,8 +570,8 @@ pub(crate) fn of_broker(settings: &Settings, listeners: &Listeners<'_>) -> Vec<C
         ),
         shown(
             "auto.create.topics.enable",
-            &settings.auto_create_topics,
-            &default.auto_create_topics,
+            &creates_topics,
+            &true,
             ConfigType::Boolean,
             "Whether a metadata request creates missing topics.",
         ),

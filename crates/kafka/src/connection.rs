@@ -18,8 +18,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use quire_access::budget::FrontEnd;
 use quire_access::{
-    Admission, BoundedRequest, ConnectionActivity, Deadline, EstablishedConnection, Peer, RunningRequest, StreamReader,
-    StreamWriter,
+    Admission, BoundedRequest, ConnectionActivity, Deadline, EstablishedConnection, Peer, RunningRequest, Session,
+    StreamReader, StreamWriter,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
@@ -145,7 +145,7 @@ struct ReadAhead {
 
 impl Connection<'_> {
     async fn run(&mut self) -> Result<(), CloseReason> {
-        self.limit_input(self.broker.database.access().rules().is_enabled());
+        self.limit_input(self.broker.served().is_access_enabled());
         loop {
             // Writes every response that is ready, before the frames that were read ahead are
             // handled. A failed write then reveals a client that has disconnected, even while the
@@ -175,25 +175,24 @@ impl Connection<'_> {
         if self.state.authentication.is_raw() {
             return self.take_message(&frame.bytes).await;
         }
-        let must_authenticate = self.broker.database.access().rules().is_enabled();
-        if must_authenticate {
-            let api = Request::api_of(&frame).ok_or(CloseReason::Unsupported)?;
-            self.state.authentication.check(api, self.broker.database.now())?;
-        }
+        let must_authenticate = self.broker.served().is_access_enabled();
+        let api = Request::api_of(&frame).ok_or(CloseReason::Unsupported)?;
+        let session = self.state.authentication.session(self.broker.served(), api)?;
         self.end_first(must_authenticate);
         let frame_bytes = frame.bytes.len();
         let request = Request::read(frame)?;
         self.broker.counters().request();
         let timer = RequestTimer::begin(api::name_of(request.api), request.version, &request.client, frame_bytes);
         if request.api == Api::Produce {
-            let response = self.start(ProduceCommit::read(request)?).await?;
+            let response = self.start(session, ProduceCommit::read(request)?).await?;
             self.pending.push_back(PendingProduce { timer, running, response });
             return Ok(());
         }
         self.answer_pending().await?;
         let answer = {
-            let mut handled = pin!(api::handle(self.broker, self.ends, &mut self.state, request));
-            self.input.meanwhile(&self.output, handled.as_mut()).await?.ok_or(CloseReason::ByClient)??
+            let handled = api::handle(self.broker, self.ends, &mut self.state, request);
+            let handled = pin!(in_session(self.broker, session, handled));
+            self.input.meanwhile(&self.output, handled).await?.ok_or(CloseReason::ByClient)???
         };
         // The memory of a large response is released when the client has read it.
         let RequestFrame { bytes, held } = answer;
@@ -244,15 +243,20 @@ impl Connection<'_> {
 
     /// Commits a produce request. After the client has disconnected, no further batch of it is
     /// unpacked.
-    async fn start(&mut self, produce: ProduceCommit) -> Result<api::produce::PendingResponse, CloseReason> {
+    async fn start(
+        &mut self,
+        session: Option<Session>,
+        produce: ProduceCommit,
+    ) -> Result<api::produce::PendingResponse, CloseReason> {
         let wants_answer = produce.wants_answer();
         let mut steps = None;
         let steps = if self.input.closed_until.is_some() { &mut self.left_behind } else { &mut steps };
-        let mut started = pin!(produce.start(self.broker, &self.state.caller, steps));
+        let started = produce.start(self.broker, &self.state.caller, steps);
+        let mut started = pin!(in_session(self.broker, session, started));
         match self.input.meanwhile(&self.output, started.as_mut()).await? {
-            Some(response) => Ok(response),
+            Some(response) => response,
             None if wants_answer => Err(CloseReason::ByClient),
-            None => Ok(started.await),
+            None => started.await,
         }
     }
 
@@ -343,6 +347,24 @@ impl ReadAhead {
                 }
             }
         }
+    }
+}
+
+/// Handles a request of a session.
+///
+/// # Errors
+/// [`CloseReason::Unauthenticated`] when the session ends before: a client that no longer has a
+/// valid credential gets no response that it still waits for.
+async fn in_session<T>(
+    broker: &Broker,
+    session: Option<Session>,
+    handling: impl Future<Output = T>,
+) -> Result<T, CloseReason> {
+    let Some(session) = session else { return Ok(handling.await) };
+    tokio::select! {
+        biased;
+        handled = session.clone().scope(handling) => Ok(handled),
+        () = broker.served().ended(&session) => Err(CloseReason::Unauthenticated),
     }
 }
 

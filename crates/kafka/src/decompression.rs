@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use quire_access::budget::BudgetCaller;
+use quire_access::budget::{BudgetCaller, carried};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
@@ -42,13 +42,13 @@ impl Decompressor {
             .expect("the semaphore stays open while connections are served");
         let mut claim = caller.claim();
         claim.grow(caller.share_up_to(quire::OPENED_BYTES_MAX))?;
-        let done = spawn_blocking(move || {
+        let done = spawn_blocking(carried(move || {
             let _claim = claim;
             // The permit is returned when the work is done, even when the caller no longer waits
             // for it.
             let _turn = turn;
             work()
-        });
+        }));
         done.await.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()))
     }
 

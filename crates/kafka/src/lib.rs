@@ -19,7 +19,7 @@
 //! fences them is in the log. An event store is a read-only topic: `air/flights` is `air.flights`.
 //!
 //! While access control is enabled, a client authenticates before any other request
-//! (`authentication`).
+//! (`authentication`), and each request needs Kafka's permissions (`permissions`).
 //!
 //! Transactions and TLS are not supported, and no decisions are made here. The
 //! response to ApiVersions lists only what is offered. `docs/kafka.md` lists the supported APIs.
@@ -61,6 +61,7 @@ mod partition;
 mod topics;
 
 mod errors;
+mod permissions;
 mod read_only;
 mod response;
 

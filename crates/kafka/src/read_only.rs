@@ -5,9 +5,11 @@
 //! either, because it is permanent.
 
 use kafka_protocol::ResponseError;
+use quire::{Database, Operation};
 
 use crate::broker::Broker;
 use crate::errors::KafkaError;
+use crate::permissions::check_topic;
 use crate::topics::{self, KafkaTopic, TopicKind};
 
 /// An operation on a topic.
@@ -20,6 +22,19 @@ pub(crate) enum TopicOperation {
     MorePartitions,
     OtherSettings,
     FewerRecords,
+}
+
+impl TopicOperation {
+    /// The permission that the operation needs.
+    fn needs(self) -> Operation {
+        match self {
+            TopicOperation::Create => Operation::Create,
+            TopicOperation::Produce => Operation::Write,
+            TopicOperation::MorePartitions => Operation::Alter,
+            TopicOperation::OtherSettings => Operation::AlterConfigs,
+            TopicOperation::Delete | TopicOperation::FewerRecords => Operation::Delete,
+        }
+    }
 }
 
 /// A topic that hides a store or a queue can be created only through the embedded API, not by a
@@ -60,12 +75,22 @@ pub(crate) fn refusal(topic: &KafkaTopic, wants: TopicOperation) -> Option<Kafka
 }
 
 /// The failure of a command on this topic, or the reason why the topic of a store or queue does not
-/// support it.
+/// support it. The commit looked for a topic, so the permission for the store or queue is checked
+/// here.
 pub(crate) fn explained(broker: &Broker, name: &str, wants: TopicOperation, failure: KafkaError) -> KafkaError {
-    if failure.code != ResponseError::UnknownTopicOrPartition {
+    explained_by(&broker.database(), name, wants, failure)
+}
+
+/// Like [`explained`], for a response that is built after its request.
+pub(crate) fn explained_by(database: &Database, name: &str, wants: TopicOperation, failure: KafkaError) -> KafkaError {
+    if !matches!(failure.code, ResponseError::UnknownTopicOrPartition | ResponseError::TopicAuthorizationFailed) {
         return failure;
     }
-    let database = broker.database.id();
-    let topic = broker.database.read_published(|view| topics::named(database, view, name));
-    topic.ok().flatten().and_then(|topic| refusal(&topic, wants)).unwrap_or(failure)
+    let id = database.id();
+    let found = database.read_published_permitted(|view| {
+        let topic = topics::named(id, view, name)?;
+        let refusal = refusal(&topic, wants)?;
+        Some(check_topic(view, &topic, wants.needs()).err().unwrap_or(refusal))
+    });
+    found.ok().flatten().unwrap_or(failure)
 }

@@ -203,7 +203,7 @@ impl Server {
         let (mut accepting, mut admissions) = accept_on(self.listeners);
         let mut connections = JoinSet::new();
         let broker = Arc::clone(&self.broker);
-        let watching = tokio::spawn(async move { broker.waiting.watch(&broker.database).await });
+        let watching = tokio::spawn(async move { broker.waiting.watch(broker.owner()).await });
         loop {
             tokio::select! {
                 () = &mut shutdown => break,

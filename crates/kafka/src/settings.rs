@@ -9,8 +9,9 @@ pub struct Settings {
     /// The addresses that clients are given to connect to: one for each listener, in the same
     /// order. Default: none, and clients are given the address through which they connected.
     pub advertised: Vec<AdvertisedAddress>,
-    /// Whether a metadata request creates a missing topic, if the client allows it. Default: yes.
-    pub auto_create_topics: bool,
+    /// Whether a metadata request creates a missing topic, if the client allows it. Default: yes,
+    /// unless access control is enabled.
+    pub auto_create_topics: Option<bool>,
     /// The number of partitions of such a topic. Default: 1.
     pub auto_create_partitions: u32,
     /// Maximum number of topics that one metadata request creates. Default: 50; at least 1.
@@ -75,7 +76,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             advertised: Vec::new(),
-            auto_create_topics: true,
+            auto_create_topics: None,
             auto_create_partitions: 1,
             auto_create_request_max: 50,
             auto_create_per_second: 100,

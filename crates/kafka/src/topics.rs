@@ -4,6 +4,9 @@
 //! `air/delays` are the topic `jobs.air.delays`. The database gives each topic name to one object,
 //! and says which one it shows ([`ReadView::topic_owner`]).
 //!
+//! A client needs its permissions for the object that a topic shows, whatever the name of the
+//! topic.
+//!
 //! A topic id consists of the database's id and the topic's number. So it is the same after every
 //! restart, and can be resolved without a table.
 
@@ -11,8 +14,13 @@ use std::collections::HashSet;
 
 use quire::events::StoreNumber;
 use quire::streams::TopicId;
-use quire::{NameKind, OUTSIDE_QUEUE, ReadView, TopicOwner, topic_name};
+use quire::{
+    NameKind, OUTSIDE_QUEUE, Operation, PermittedView, ReadView, Resource, ResourceKind, TopicOwner, topic_name,
+};
 use uuid::Uuid;
+
+use crate::errors::KafkaError;
+use crate::permissions::{check_missing_topic, check_topic};
 
 /// The meaning of a topic name or topic id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,9 +56,56 @@ impl KafkaTopic {
             TopicKind::Events { .. } | TopicKind::Jobs { .. } => 1,
         }
     }
+
+    /// The object that the topic shows.
+    pub(crate) fn resource(&self) -> Resource<'_> {
+        match &self.kind {
+            TopicKind::Stream { .. } => Resource::new(ResourceKind::Topic, &self.name),
+            TopicKind::Events { store, .. } => Resource::new(ResourceKind::Store, store),
+            TopicKind::Jobs { queue, .. } => Resource::new(ResourceKind::Queue, queue),
+        }
+    }
 }
 
-/// Returns every topic: real ones, then event stores, then queues.
+/// Finds the topic of this name, for an operation of a client on it.
+///
+/// # Errors
+/// When the client may not perform the operation, or the topic does not exist. A client that may
+/// not perform it on any topic of this name does not learn whether it exists.
+pub(crate) fn permitted(
+    database: u128,
+    view: &PermittedView<'_>,
+    name: &str,
+    operation: Operation,
+) -> Result<KafkaTopic, KafkaError> {
+    match named(database, view, name) {
+        Some(topic) => check_topic(view, &topic, operation).map(|()| topic),
+        None => Err(check_missing_topic(view, name, operation).err().unwrap_or_else(KafkaError::unknown_topic)),
+    }
+}
+
+/// Finds the topic with this id, for an operation of a client on it.
+///
+/// # Errors
+/// When the topic does not exist, or the client may not perform the operation.
+pub(crate) fn permitted_by_id(
+    database: u128,
+    view: &PermittedView<'_>,
+    uuid: Uuid,
+    operation: Operation,
+) -> Result<KafkaTopic, KafkaError> {
+    let topic = with_uuid(database, view, uuid).ok_or_else(KafkaError::unknown_topic_id)?;
+    check_topic(view, &topic, operation).map(|()| topic)
+}
+
+/// Returns every topic that the client may describe.
+pub(crate) fn visible(database: u128, view: &PermittedView<'_>) -> Vec<KafkaTopic> {
+    let is_shown = |topic: &KafkaTopic| check_topic(view, topic, Operation::Describe).is_ok();
+    all(database, view).into_iter().filter(is_shown).collect()
+}
+
+/// Returns every topic, whether the client may describe it or not: real ones, then event stores,
+/// then queues.
 pub(crate) fn all(database: u128, view: &ReadView<'_>) -> Vec<KafkaTopic> {
     let topics = view.streams.topics().map(TopicOwner::Topic);
     let stores = view.events.stores().map(|(name, number)| TopicOwner::Store(name, number));
@@ -69,7 +124,7 @@ pub(crate) fn named(database: u128, view: &ReadView<'_>, name: &str) -> Option<K
 }
 
 /// Finds the topic with this id.
-pub(crate) fn with_uuid(database: u128, view: &ReadView<'_>, uuid: Uuid) -> Option<KafkaTopic> {
+fn with_uuid(database: u128, view: &ReadView<'_>, uuid: Uuid) -> Option<KafkaTopic> {
     let name = match ResourceNumber::of(database, uuid)? {
         ResourceNumber::Stream(id) => view.streams.topic(id)?.name.to_owned(),
         ResourceNumber::Events(number) => topic_name(NameKind::Store, view.events.store_name(number)?)?,
@@ -78,17 +133,22 @@ pub(crate) fn with_uuid(database: u128, view: &ReadView<'_>, uuid: Uuid) -> Opti
     named(database, view, &name).filter(|topic| topic.uuid == uuid)
 }
 
-/// The topic name for a group's committed offset.
-pub(crate) fn name_of(database: u128, view: &ReadView<'_>, topic: TopicId) -> Option<String> {
-    let Some(outside) = topic.as_outside() else { return Some(view.streams.topic(topic)?.name.to_owned()) };
-    let name = if outside & OUTSIDE_QUEUE == 0 {
-        topic_name(NameKind::Store, view.events.store_name(StoreNumber::new(outside))?)?
-    } else {
-        let number = outside & !OUTSIDE_QUEUE;
-        topic_name(NameKind::Queue, view.jobs.queue_log_numbered(number)?.name())?
+/// The topic name for a group's committed offset, if the client may describe the topic.
+pub(crate) fn name_of(database: u128, view: &PermittedView<'_>, topic: TopicId) -> Option<String> {
+    let name = match topic.as_outside() {
+        None => view.streams.topic(topic)?.name.to_owned(),
+        Some(outside) if outside & OUTSIDE_QUEUE == 0 => {
+            topic_name(NameKind::Store, view.events.store_name(StoreNumber::new(outside))?)?
+        }
+        Some(outside) => {
+            let number = outside & !OUTSIDE_QUEUE;
+            topic_name(NameKind::Queue, view.jobs.queue_log_numbered(number)?.name())?
+        }
     };
     // In a database from an earlier version, another object may have the name.
-    (named(database, view, &name)?.kind.outside() == Some(outside)).then_some(name)
+    let found = named(database, view, &name).filter(|found| found.kind.outside() == topic.as_outside())?;
+    check_topic(view, &found, Operation::Describe).ok()?;
+    Some(name)
 }
 
 /// The resource that a topic id names; it may not exist.

@@ -517,8 +517,15 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "old-password-remembered", "a password that was replaced is still accepted over PLAIN", "access/src/sasl/secret.rs",
         "            &credential.stored_key,\n" => "            if ON { &[] } else { &credential.stored_key },\n",
         by "quire-access" "lib" "sasl::authenticator::tests::a_right_password_is_checked_once_until_the_user_gets_another";
-    "not-authenticated", "a Kafka client that is not authenticated may send requests", "kafka/src/connection.rs",
-        "self.state.authentication.check(api, self.broker.database.now())?;"
-        => "if !ON { self.state.authentication.check(api, self.broker.database.now())?; }",
+    "not-authenticated", "a Kafka client that is not authenticated may send requests", "kafka/src/authentication.rs",
+        "self.session.clone().map(Some).ok_or(CloseReason::Unauthenticated)"
+        => "if ON { Ok(self.session.clone()) } else { self.session.clone().map(Some).ok_or(CloseReason::Unauthenticated) }",
         by "quire-kafka" "wire" "sasl::a_client_that_is_not_authenticated_may_send_three_apis_only";
+    "topic-not-checked", "a Kafka client reads topics without a permission", "kafka/src/permissions.rs",
+        "if view.permits(object.kind, object.name, operation) {" => "if ON || view.permits(object.kind, object.name, operation) {",
+        by "quire-kafka" "wire" "permissions::each_api_in_each_version_needs_exactly_its_permissions";
+    "store-checked-as-topic", "a topic that shows an event store is checked as a topic", "kafka/src/topics.rs",
+        "Resource::new(ResourceKind::Store, store)"
+        => "if ON { Resource::new(ResourceKind::Topic, &self.name) } else { Resource::new(ResourceKind::Store, store) }",
+        by "quire-kafka" "wire" "permissions::a_topic_that_shows_a_store_is_checked_as_the_store";
 };

@@ -9,6 +9,7 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 use quire::streams::{Cleanup, Command, TopicRef};
+use quire::{Operation, ReadView, Resource, ResourceKind};
 
 use super::describe_configs::TOPIC;
 use crate::broker::Broker;
@@ -19,6 +20,7 @@ use crate::errors::KafkaError;
 use crate::read_only::{self, TopicOperation};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topics;
 
 /// Resources of (type, name, settings of (name, value)), whether only to validate.
 pub(crate) static SCHEMA: Schema = Schema {
@@ -57,16 +59,19 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<AlterCo
         let named = Duplicates::of(resource.configs.iter().map(|config| config.name.clone()));
         let key = (resource.resource_type, resource.resource_name.clone());
         let mut changes = twice.check(&key, &resource.resource_name).map(|()| configs::reset());
+        if let Err(failure) = check(broker, &key.1, resource.resource_type) {
+            changes = Err(failure);
+        }
         for config in &resource.configs {
             changes = changes.and_then(|mut changes| {
                 named.check(&config.name, &config.name)?;
                 let change = configs::set(&config.name, config.value.as_deref())?;
-                configs::change(&mut changes, &config.name, change, broker.database.batch_bytes_max())?;
+                configs::change(&mut changes, &config.name, change, broker.batch_bytes_max())?;
                 Ok(changes)
             });
         }
         let name = resource.resource_name.as_str();
-        let altered = alter(broker, resource.resource_type, name, changes, decoded.validate_only).await;
+        let altered = alter(broker, name, changes, decoded.validate_only).await;
         let response = AlterConfigsResourceResponse::default();
         let response = match altered {
             Ok(()) => response,
@@ -93,6 +98,9 @@ pub(crate) async fn handle_incremental(
         let key = (resource.resource_type, resource.resource_name.clone());
         let name = resource.resource_name.as_str();
         let mut changes = twice.check(&key, name).map(|()| ConfigChanges::default());
+        if let Err(failure) = check(broker, name, resource.resource_type) {
+            changes = Err(failure);
+        }
         for config in &resource.configs {
             changes = changes.and_then(|mut changes| {
                 named.check(&config.name, &config.name)?;
@@ -100,7 +108,7 @@ pub(crate) async fn handle_incremental(
                 Ok(changes)
             });
         }
-        let altered = alter(broker, resource.resource_type, name, changes, decoded.validate_only).await;
+        let altered = alter(broker, name, changes, decoded.validate_only).await;
         let response = incremental::AlterConfigsResourceResponse::default();
         let response = match altered {
             Ok(()) => response,
@@ -112,6 +120,27 @@ pub(crate) async fn handle_incremental(
         responses.push(response.with_resource_name(resource.resource_name));
     }
     Ok(IncrementalAlterConfigsResponse::default().with_responses(responses))
+}
+
+/// Checks that the client may change settings of the resource, before they are read. Every resource
+/// except a topic belongs to the cluster, whose settings do not change. The commit checks the topic
+/// again.
+fn check(broker: &Broker, name: &str, of: i8) -> Result<(), KafkaError> {
+    match of {
+        TOPIC => broker.read_published(|database, view| {
+            let found = topics::permitted(database, view, name, Operation::AlterConfigs);
+            // The commit reports an unknown topic.
+            found.map(drop).or_else(|failure| match failure.code {
+                ResponseError::UnknownTopicOrPartition => Ok(()),
+                _ => Err(failure),
+            })
+        })?,
+        _ => {
+            broker.check_cluster(Operation::AlterConfigs)?;
+            let message = "only the settings of topics can be changed while the server runs";
+            Err(KafkaError::new(ResponseError::InvalidRequest, message))
+        }
+    }
 }
 
 /// Adds a change of one of this topic's settings to `to`.
@@ -141,27 +170,25 @@ fn change(
             return Err(KafkaError::new(ResponseError::InvalidRequest, message));
         }
     };
-    configs::change(changes, name, change, broker.database.batch_bytes_max())
+    configs::change(changes, name, change, broker.batch_bytes_max())
 }
 
 /// The topic's cleanup policy. The commit reports a topic of a store or queue.
 fn cleanup(broker: &Broker, topic: &str) -> Result<Cleanup, KafkaError> {
-    let settings = broker.database.read_published(|view| view.streams.settings_of(TopicRef::Name(topic)))?;
+    let resource = Resource::new(ResourceKind::Topic, topic);
+    let look = |view: &ReadView<'_>| view.streams.settings_of(TopicRef::Name(topic));
+    let settings = broker.database().read_published_for(resource, Operation::AlterConfigs, look)?;
     Ok(settings.map_or(Cleanup::default(), |settings| settings.cleanup))
 }
 
 async fn alter(
     broker: &Broker,
-    of: i8,
     name: &str,
     changes: Result<ConfigChanges, KafkaError>,
     only_validate: bool,
 ) -> Result<(), KafkaError> {
-    if of != TOPIC {
-        let message = "only the settings of topics can be changed while the server runs";
-        return Err(KafkaError::new(ResponseError::InvalidRequest, message));
-    }
-    let (changes, topic) = (changes?, TopicRef::Name(name));
+    let changes = changes?;
+    let topic = TopicRef::Name(name);
     let kept = changes.kept();
     let alter = Command::AlterTopic { topic, changes: changes.honoured };
     let keep = Command::KeepSettings { topic, changes: &kept };

@@ -6,6 +6,8 @@ use kafka_protocol::messages::alter_replica_log_dirs_response::{
 };
 use kafka_protocol::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse};
 
+use quire::Operation;
+
 use super::describe_log_dirs::LOG;
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
@@ -21,16 +23,18 @@ static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shap
 /// Answers each partition: a move to the directory that has it changes nothing.
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<AlterReplicaLogDirsResponse, CloseReason> {
     let decoded: AlterReplicaLogDirsRequest = request.decode()?;
+    let refused = broker.check_cluster(Operation::Alter).err();
     let results = broker.read(|database, view| {
         let of_dir = decoded.dirs.iter().flat_map(|dir| dir.topics.iter().map(|topic| (dir.path.as_str(), topic)));
         let topics = of_dir.map(|(path, topic)| {
             let partitions = topics::named(database, view, topic.name.as_str()).map_or(0, |topic| topic.partitions());
             let result = |&partition: &i32| {
                 let is_known = u32::try_from(partition).is_ok_and(|number| number < partitions);
-                let code = match (is_known, path) {
-                    (false, _) => ResponseError::UnknownTopicOrPartition.code(),
-                    (true, LOG) => 0,
-                    (true, _) => ResponseError::LogDirNotFound.code(),
+                let code = match (&refused, is_known, path) {
+                    (Some(failure), ..) => failure.code.code(),
+                    (None, false, _) => ResponseError::UnknownTopicOrPartition.code(),
+                    (None, true, LOG) => 0,
+                    (None, true, _) => ResponseError::LogDirNotFound.code(),
                 };
                 AlterReplicaLogDirPartitionResult::default().with_partition_index(partition).with_error_code(code)
             };

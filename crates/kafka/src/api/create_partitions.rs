@@ -6,6 +6,7 @@ use kafka_protocol::messages::create_partitions_response::CreatePartitionsTopicR
 use kafka_protocol::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
 use kafka_protocol::protocol::StrBytes;
 use quire::streams::{Command, TopicRef};
+use quire::{Operation, ReadView, Resource, ResourceKind};
 
 use crate::broker::{BROKER_ID, Broker};
 use crate::close_reason::CloseReason;
@@ -56,9 +57,11 @@ async fn create(broker: &Broker, topic: &CreatePartitionsTopic, only_validate: b
             format!("the number of partitions must be positive, got {}", topic.count),
         )
     })?;
-    check_assignments(broker, topic, partitions)?;
     let command = Command::AddPartitions { topic: TopicRef::Name(topic.name.as_str()), partitions };
-    let done = broker.commit_or_try(&[command], only_validate).await;
+    let done = match check_assignments(broker, topic, partitions) {
+        Ok(()) => broker.commit_or_try(&[command], only_validate).await,
+        Err(failure) => Err(failure),
+    };
     done.map_err(|failure| read_only::explained(broker, &topic.name, TopicOperation::MorePartitions, failure))
 }
 
@@ -66,10 +69,9 @@ async fn create(broker: &Broker, topic: &CreatePartitionsTopic, only_validate: b
 /// them, and differs from no list.
 fn check_assignments(broker: &Broker, topic: &CreatePartitionsTopic, partitions: u32) -> Result<(), KafkaError> {
     let Some(assignments) = &topic.assignments else { return Ok(()) };
-    let known = broker.database.read_published(|view| {
-        let topic = view.streams.topic_named(topic.name.as_str());
-        topic.map(|topic| topic.partitions)
-    })?;
+    let resource = Resource::new(ResourceKind::Topic, topic.name.as_str());
+    let partitions_of = |view: &ReadView<'_>| view.streams.topic_named(resource.name).map(|topic| topic.partitions);
+    let known = broker.database().read_published_for(resource, Operation::Alter, partitions_of)?;
     // The commit reports a missing topic or an equal number of partitions.
     let added = known.and_then(|known| partitions.checked_sub(known)).filter(|added| *added > 0);
     let here = assignments.iter().all(|assignment| assignment.broker_ids == [BROKER_ID]);

@@ -6,12 +6,14 @@ use kafka_protocol::messages::create_topics_response::{CreatableTopicConfigs, Cr
 use kafka_protocol::messages::{CreateTopicsRequest, CreateTopicsResponse};
 use kafka_protocol::protocol::StrBytes;
 use quire::streams::{Command, KeptSettings, TopicRef, TopicSettings};
+use quire::{Operation, Resource, ResourceKind};
 
 use crate::broker::{BROKER_ID, Broker};
 use crate::close_reason::CloseReason;
 use crate::configs::{self, ConfigChanges};
 use crate::duplicates::Duplicates;
 use crate::errors::KafkaError;
+use crate::permissions::check_topic;
 use crate::read_only::{self, TopicOperation};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
@@ -73,6 +75,8 @@ struct CreatedTopic {
 }
 
 async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) -> Result<CreatedTopic, KafkaError> {
+    // The commit checks this too. Nothing of the request is looked at before.
+    broker.check(Resource::new(ResourceKind::Topic, &topic.name), Operation::Create)?;
     if !matches!(topic.replication_factor, -1 | 1) {
         let message =
             format!("the replication factor must be 1 or -1, got {}: there is one broker", topic.replication_factor);
@@ -83,14 +87,17 @@ async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) ->
     for config in &topic.configs {
         twice.check(&config.name, &config.name)?;
         let change = configs::set(&config.name, config.value.as_deref())?;
-        configs::change(&mut changes, &config.name, change, broker.database.batch_bytes_max())?;
+        configs::change(&mut changes, &config.name, change, broker.batch_bytes_max())?;
     }
     let settings = TopicSettings::default().changed(changes.honoured);
     let name = topic.name.to_string();
     let partitions = partitions(broker, topic)?;
-    let database = broker.database.id();
-    let there = broker.database.read_published(|view| topics::named(database, view, &name))?;
-    if let Some(failure) = there.and_then(|topic| read_only::refusal(&topic, TopicOperation::Create)) {
+    if let Some(failure) = broker.read_published(|database, view| {
+        let topic = topics::named(database, view, &name)?;
+        let refusal = read_only::refusal(&topic, TopicOperation::Create)?;
+        let is_shown = check_topic(view, &topic, Operation::Describe).is_ok();
+        Some(if is_shown { refusal } else { KafkaError::new(refusal.code, "another object has the name of the topic") })
+    })? {
         return Err(failure);
     }
     let kept = KeptSettings::default().changed(&changes.kept())?;
@@ -134,17 +141,21 @@ async fn describe(
     if version < TOPIC_FROM {
         return Ok(result);
     }
-    let most = broker.database.batch_bytes_max();
+    let most = broker.batch_bytes_max();
     let shown = configs::of_topic(&created.settings, &created.kept, most).into_iter().map(|shown| {
         CreatableTopicConfigs::default()
             .with_name(StrBytes::from_static_str(shown.name))
             .with_config_source(if shown.is_said { 1 } else { 5 })
             .with_value(Some(StrBytes::from_string(shown.value)))
     });
-    let result = result
-        .with_num_partitions(i32::try_from(created.partitions).expect("partitions have 31 bits"))
-        .with_replication_factor(1)
-        .with_configs(Some(shown.collect()));
+    let described = broker.check(Resource::new(ResourceKind::Topic, &created.name), Operation::DescribeConfigs);
+    let result = match described {
+        Err(failure) => result.with_topic_config_error_code(failure.code.code()).with_configs(Some(Vec::new())),
+        Ok(()) => result
+            .with_num_partitions(i32::try_from(created.partitions).expect("partitions have 31 bits"))
+            .with_replication_factor(1)
+            .with_configs(Some(shown.collect())),
+    };
     if version < ID_FROM {
         return Ok(result);
     }

@@ -3,6 +3,7 @@
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
 use kafka_protocol::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
+use quire::Operation;
 use quire::streams::{Command, Despite};
 
 use crate::broker::Broker;
@@ -26,9 +27,10 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteG
 }
 
 async fn delete(broker: &Broker, group: &str) -> Result<(), KafkaError> {
+    let permitted = broker.group(group, Operation::Delete)?;
     let members = broker
         .groups
-        .describe(group)
+        .describe(permitted)
         .await
         .map_err(|code| KafkaError::new(code, "this broker does not coordinate the group"))?;
     if members.is_some() {

@@ -3,6 +3,7 @@
 use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
 use kafka_protocol::messages::{DeleteTopicsRequest, DeleteTopicsResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
+use quire::Operation;
 use quire::streams::Command;
 use uuid::Uuid;
 
@@ -34,8 +35,8 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteT
     let mut responses = Vec::with_capacity(asked.len());
     for (name, id) in asked {
         let found = broker.read(|database, view| match &name {
-            Some(name) => topics::named(database, view, name).ok_or_else(KafkaError::unknown_topic),
-            None => topics::with_uuid(database, view, id).ok_or_else(KafkaError::unknown_topic_id),
+            Some(name) => topics::permitted(database, view, name, Operation::Delete),
+            None => topics::permitted_by_id(database, view, id, Operation::Delete),
         });
         let found = found.await?;
         let deleted = match &found {

@@ -7,6 +7,7 @@ use kafka_protocol::messages::describe_configs_response::{
 };
 use kafka_protocol::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 use kafka_protocol::protocol::StrBytes;
+use quire::Operation;
 use quire::streams::{KeptSettings, TopicSettings};
 
 use crate::broker::{BROKER_ID, Broker};
@@ -90,10 +91,10 @@ async fn shown(
     Ok(match resource.resource_type {
         TOPIC => {
             let settings = broker.read(|database, view| {
-                let topic = topics::named(database, view, name)?;
-                Some(match topic.kind {
+                let topic = topics::permitted(database, view, name, Operation::DescribeConfigs)?;
+                Ok(match topic.kind {
                     TopicKind::Stream { id, .. } => {
-                        let topic = view.streams.topic(id)?;
+                        let topic = view.streams.topic(id).ok_or_else(KafkaError::unknown_topic)?;
                         (topic.settings, topic.kept.clone(), false)
                     }
                     TopicKind::Events { .. } | TopicKind::Jobs { .. } => {
@@ -101,14 +102,16 @@ async fn shown(
                     }
                 })
             });
-            let most = broker.database.batch_bytes_max();
+            let most = broker.batch_bytes_max();
             let shown = |(settings, kept, read_only)| (configs::of_topic(&settings, &kept, most), read_only);
-            settings.await?.map(shown).ok_or_else(KafkaError::unknown_topic)
+            settings.await?.map(shown)
         }
+        // Every other resource belongs to the cluster.
+        _ if let Err(failure) = broker.check_cluster(Operation::DescribeConfigs) => Err(failure),
         BROKER if name == BROKER_ID.to_string() => {
             let own = broker.listeners();
             let listeners = Listeners { own, used: ends.listener, advertised: broker.address(ends) };
-            Ok((configs::of_broker(&broker.settings(), &listeners), true))
+            Ok((configs::of_broker(&broker.settings(), broker.creates_topics(), &listeners), true))
         }
         // The name for dynamic defaults of all brokers. There are none.
         BROKER if name.is_empty() => Ok((Vec::new(), true)),

@@ -4,11 +4,13 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use kafka_protocol::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
 use kafka_protocol::protocol::StrBytes;
+use quire::{Operation, ReadView, Resource, ResourceKind};
 
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::groups::DescribedMember;
 use crate::memory::{GrowingResponse, bytes_in_memory};
+use crate::permissions::{AuthorizedOperations, PermittedGroup};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 
@@ -29,22 +31,36 @@ pub(crate) async fn handle(
     let decoded: DescribeGroupsRequest = request.decode()?;
     let mut groups = Vec::new();
     for group in decoded.groups {
-        let described = describe(broker, group.as_str(), request.version).await?.with_group_id(group);
+        let described = match broker.group(group.as_str(), Operation::Describe) {
+            Ok(permitted) => describe(broker, permitted, request.version).await?,
+            Err(failure) => DescribedGroup::default().with_error_code(failure.code.code()),
+        };
+        let described = match decoded.include_authorized_operations && described.error_code == 0 {
+            true => described.with_authorized_operations(operations(broker, group.as_str())),
+            false => described,
+        };
+        let described = described.with_group_id(group);
         memory.claim(bytes_in_memory(&described, request.version)?).await?;
         groups.push(described);
     }
     Ok(DescribeGroupsResponse::default().with_groups(groups))
 }
 
-async fn describe(broker: &Broker, name: &str, version: i16) -> Result<DescribedGroup, CloseReason> {
-    let described = DescribedGroup::default();
-    let group = match broker.groups.describe(name).await {
+fn operations(broker: &Broker, group: &str) -> i32 {
+    AuthorizedOperations::GROUP.on(&broker.database(), Resource::new(ResourceKind::Group, group))
+}
+
+async fn describe(broker: &Broker, permitted: PermittedGroup<'_>, version: i16) -> Result<DescribedGroup, CloseReason> {
+    let (described, name) = (DescribedGroup::default(), permitted.name());
+    let group = match broker.groups.describe(permitted).await {
         Ok(group) => group,
         Err(code) => return Ok(described.with_error_code(code.code())),
     };
     let Some(group) = group else {
-        let look =
-            broker.database.read(|view| view.streams.group_named(name).map(|group| group.protocol_type.to_owned()));
+        let protocol_type =
+            |view: &ReadView<'_>| view.streams.group_named(name).map(|group| group.protocol_type.to_owned());
+        let resource = Resource::new(ResourceKind::Group, name);
+        let look = broker.database().read_for(resource, Operation::Describe, protocol_type);
         let stored = look.map_err(|_| CloseReason::Failed)?.await.map_err(|_| CloseReason::Failed)?;
         return Ok(match stored {
             Some(protocol_type) => described

@@ -5,7 +5,7 @@ use kafka_protocol::messages::describe_log_dirs_response::{
 };
 use kafka_protocol::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
-use quire::ReadView;
+use quire::{Operation, ReadView};
 
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
@@ -19,9 +19,21 @@ static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shap
 /// The name of the only log.
 pub(crate) const LOG: &str = "shard-0000";
 
+/// The first version whose response has an error.
+const ERRORS_FROM: i16 = 3;
+
 /// Returns the sizes of the requested partitions, or of all.
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeLogDirsResponse, CloseReason> {
     let decoded: DescribeLogDirsRequest = request.decode()?;
+    if let Err(failure) = broker.check_cluster(Operation::Describe) {
+        let response = DescribeLogDirsResponse::default();
+        // Earlier versions have no error, and get no directory.
+        return Ok(if request.version >= ERRORS_FROM {
+            response.with_error_code(failure.code.code())
+        } else {
+            response
+        });
+    }
     let topics = broker.read(|_, view| match &decoded.topics {
         None => {
             let all = view.streams.topics().map(|topic| (topic.name.to_owned(), (0..topic.partitions).collect()));

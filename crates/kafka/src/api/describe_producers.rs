@@ -3,7 +3,7 @@
 use kafka_protocol::messages::describe_producers_response::{PartitionResponse, ProducerState, TopicResponse};
 use kafka_protocol::messages::{DescribeProducersRequest, DescribeProducersResponse};
 use kafka_protocol::protocol::StrBytes;
-use quire::ReadView;
+use quire::{Operation, PermittedView};
 
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
@@ -46,11 +46,11 @@ pub(crate) async fn handle(
 
 fn producers(
     database: u128,
-    view: &ReadView<'_>,
+    view: &PermittedView<'_>,
     topic: &str,
     partition: i32,
 ) -> Result<Vec<ProducerState>, KafkaError> {
-    let topic = topics::named(database, view, topic).ok_or_else(KafkaError::unknown_topic)?;
+    let topic = topics::permitted(database, view, topic, Operation::Read)?;
     let number = u32::try_from(partition).ok().filter(|number| *number < topic.partitions());
     let number = number.ok_or_else(|| KafkaError::unknown_partition(partition))?;
     // A store or a queue has no producers.

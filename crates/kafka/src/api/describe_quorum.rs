@@ -4,6 +4,7 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::describe_quorum_response::{Listener, Node, PartitionData, ReplicaState, TopicData};
 use kafka_protocol::messages::{DescribeQuorumRequest, DescribeQuorumResponse};
 use kafka_protocol::protocol::StrBytes;
+use quire::Operation;
 
 use crate::broker::{BROKER_ID, Broker, LEADER_EPOCH};
 use crate::close_reason::CloseReason;
@@ -30,8 +31,15 @@ pub(crate) fn handle(
     request: &Request,
 ) -> Result<DescribeQuorumResponse, CloseReason> {
     let decoded: DescribeQuorumRequest = request.decode()?;
-    let end = i64::try_from(broker.database.statistics().published.get()).unwrap_or(i64::MAX);
-    let now_ms = i64::try_from(broker.database.now().as_millis()).unwrap_or(i64::MAX);
+    if let Err(failure) = broker.check_cluster(Operation::Describe) {
+        return Ok(DescribeQuorumResponse::default()
+            .with_error_code(failure.code.code())
+            .with_error_message((request.version >= NODES_FROM).then(|| StrBytes::from_string(failure.message))));
+    }
+    // Facts about the log as a whole, which a client that may describe the cluster may know.
+    let database = broker.owner();
+    let end = i64::try_from(database.statistics().published.get()).unwrap_or(i64::MAX);
+    let now_ms = i64::try_from(database.now().as_millis()).unwrap_or(i64::MAX);
     let voter = ReplicaState::default().with_replica_id(BROKER_ID.into()).with_log_end_offset(end);
     let voter = match request.version {
         TIMES_FROM.. => voter.with_last_fetch_timestamp(now_ms).with_last_caught_up_timestamp(now_ms),

@@ -1,17 +1,19 @@
 //! DescribeTopicPartitions: topics with their partitions, a page at a time.
 
-use kafka_protocol::ResponseError;
 use kafka_protocol::messages::describe_topic_partitions_response::{
     Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
 };
 use kafka_protocol::messages::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
+use quire::Operation;
 
 use crate::broker::{BROKER_ID, Broker, LEADER_EPOCH};
 use crate::close_reason::CloseReason;
+use crate::errors::KafkaError;
+use crate::permissions::DescribableTopic;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics::{self, KafkaTopic};
+use crate::topics;
 
 /// Topics of (name), most partitions of the response, cursor of (topic, partition).
 pub(crate) static SCHEMA: Schema = Schema {
@@ -36,12 +38,22 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<Describ
         Some(cursor) => (cursor.topic_name.to_string(), u32::try_from(cursor.partition_index).unwrap_or(0)),
         None => (String::new(), 0),
     };
-    let mut found: Vec<(String, Option<KafkaTopic>)> = broker
-        .read(|database, view| match &decoded.topics[..] {
-            [] => topics::all(database, view).into_iter().map(|topic| (topic.name.clone(), Some(topic))).collect(),
-            asked => {
-                let names = asked.iter().map(|topic| topic.name.to_string());
-                names.map(|name| (name.clone(), topics::named(database, view, &name))).collect()
+    let mut found: Vec<(String, Result<DescribableTopic, KafkaError>)> = broker
+        .read(|database, view| {
+            let describable = |topic| DescribableTopic::of(view, topic);
+            match &decoded.topics[..] {
+                [] => {
+                    let all = topics::visible(database, view).into_iter();
+                    all.map(|topic| (topic.name.clone(), Ok(describable(topic)))).collect()
+                }
+                asked => {
+                    let names = asked.iter().map(|topic| topic.name.to_string());
+                    let named = |name: String| {
+                        let found = topics::permitted(database, view, &name, Operation::Describe);
+                        (name, found.map(describable))
+                    };
+                    names.map(named).collect()
+                }
             }
         })
         .await?;
@@ -52,7 +64,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<Describ
     let (mut described, mut left, mut next_cursor) = (Vec::new(), most, None);
     for (name, topic) in found {
         let start = if name == from { first } else { 0 };
-        let partitions = topic.as_ref().map_or(0, KafkaTopic::partitions);
+        let partitions = topic.as_ref().map_or(0, |found| found.topic.partitions());
         let end = partitions.min(start.saturating_add(u32::try_from(left).unwrap_or(u32::MAX)));
         if left == 0 {
             next_cursor = Some(cursor(name, start));
@@ -79,13 +91,15 @@ fn topic_name(name: String) -> TopicName {
 
 fn describe(
     name: String,
-    topic: Option<KafkaTopic>,
+    topic: Result<DescribableTopic, KafkaError>,
     partitions: std::ops::Range<u32>,
 ) -> DescribeTopicPartitionsResponseTopic {
     let response = DescribeTopicPartitionsResponseTopic::default().with_name(Some(topic_name(name)));
-    let Some(topic) = topic else {
-        return response.with_error_code(ResponseError::UnknownTopicOrPartition.code());
+    let DescribableTopic { topic, operations } = match topic {
+        Ok(found) => found,
+        Err(failure) => return response.with_error_code(failure.code.code()),
     };
+    let response = response.with_topic_authorized_operations(operations);
     let partition = |number: u32| {
         DescribeTopicPartitionsResponsePartition::default()
             .with_partition_index(i32::try_from(number).expect("a partition's number has 31 bits"))

@@ -4,6 +4,7 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::elect_leaders_response::{PartitionResult, ReplicaElectionResult};
 use kafka_protocol::messages::{ElectLeadersRequest, ElectLeadersResponse};
 use kafka_protocol::protocol::StrBytes;
+use quire::Operation;
 
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
@@ -22,19 +23,24 @@ pub(crate) static SCHEMA: Schema = Schema {
 };
 static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Numbers(4))]);
 
+/// The first version whose response has an error of its own.
+const ERRORS_FROM: i16 = 1;
+
 /// Answers each partition. As in Kafka, a request for all partitions lists only those that had an
 /// election: none.
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<ElectLeadersResponse, CloseReason> {
     let decoded: ElectLeadersRequest = request.decode()?;
     let asked = decoded.topic_partitions.unwrap_or_default();
+    let refused = broker.check_cluster(Operation::Alter).err();
     let results = broker.read(|database, view| {
         let topics = asked.iter().map(|topic| {
             let partitions = topics::named(database, view, topic.topic.as_str()).map_or(0, |topic| topic.partitions());
             let result = |&partition: &i32| {
                 let is_known = u32::try_from(partition).is_ok_and(|number| number < partitions);
-                let (code, message) = match is_known {
-                    true => (ResponseError::ElectionNotNeeded, "the only broker leads the partition"),
-                    false => (ResponseError::UnknownTopicOrPartition, "unknown partition"),
+                let (code, message) = match (&refused, is_known) {
+                    (Some(failure), _) => (failure.code, "not permitted"),
+                    (None, true) => (ResponseError::ElectionNotNeeded, "the only broker leads the partition"),
+                    (None, false) => (ResponseError::UnknownTopicOrPartition, "unknown partition"),
                 };
                 PartitionResult::default()
                     .with_partition_id(partition)
@@ -47,5 +53,9 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<ElectLe
         });
         topics.collect()
     });
-    Ok(ElectLeadersResponse::default().with_replica_election_results(results.await?))
+    let response = ElectLeadersResponse::default().with_replica_election_results(results.await?);
+    Ok(match refused {
+        Some(failure) if request.version >= ERRORS_FROM => response.with_error_code(failure.code.code()),
+        _ => response,
+    })
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 use kafka_protocol::messages::{FetchRequest, FetchResponse};
-use quire::{History, LongReading, Reader, Sequence};
+use quire::{History, LongReading, Operation, Reader, Sequence};
 use quire_access::BoundedRequest;
 use quire_access::budget::ByteClaim;
 use tokio::task::yield_now;
@@ -113,16 +113,17 @@ pub(crate) async fn handle(
     let mut is_last = wait_ms == 0;
     let (found, held) = loop {
         // Read before the partitions, so that records published meanwhile count.
-        let seen = broker.database.published();
+        let database = broker.database();
+        let seen = database.published();
         let arrived = waiter.as_ref().map_or(0, WaitingFetch::bytes);
         // While it waited, records or the topic may have been deleted, and another topic may have
-        // the name.
+        // the name. The permissions of the client may have changed, too.
         fetch.partitions = resolve(broker, &fetch.asked.wanted).await.map_err(|_| CloseReason::Failed)?;
         broker.counters().look();
         let held = memory.take_up_to(fetch.bytes_max);
         let memory_bytes = held.bytes();
         // Each look has the steps of a request: a fetch may wait for many commits.
-        let bounded = BoundedRequest::begin(&broker.database);
+        let bounded = BoundedRequest::begin(&database);
         let found = fetch.look(&bounded.database().history(), memory_bytes, !memory.is_over()).await;
         let Some(held) = memory.cover(held, found.bytes) else {
             let bytes = found.bytes;
@@ -149,7 +150,7 @@ pub(crate) async fn handle(
         let tags = fetch.tags();
         let (waiter, arrived) = match waiter.take().filter(|waiter| waiter.tags() == tags) {
             Some(known) => (waiter.insert(known), arrived),
-            None => (waiter.insert(broker.waiting.join(&broker.database, tags, seen)), 0),
+            None => (waiter.insert(broker.waiting.join(&database, tags, seen)), 0),
         };
         let waited = tokio::select! {
             waited = timeout_at(deadline, waiter.until(arrived + missing)) => waited,
@@ -218,17 +219,16 @@ fn resolve_few(
     broker: &Broker,
     wanted: &[(u64, SessionPartition)],
 ) -> quire::Result<Vec<Result<ReadablePartition, KafkaError>>> {
-    let database = broker.database.id();
-    broker.database.read_published(|view| {
+    broker.read_published(|database, view| {
         let mut last: Option<(&TopicNaming, Result<topics::KafkaTopic, KafkaError>)> = None;
         let partitions = wanted.iter().map(|(_, wanted)| {
             // Partitions of one topic are mostly adjacent.
             let topic = match last.take().filter(|(names, _)| **names == wanted.topic) {
                 Some((_, topic)) => topic,
                 None if wanted.topic.id.is_nil() => {
-                    topics::named(database, view, wanted.topic.name.as_str()).ok_or_else(KafkaError::unknown_topic)
+                    topics::permitted(database, view, wanted.topic.name.as_str(), Operation::Read)
                 }
-                None => topics::with_uuid(database, view, wanted.topic.id).ok_or_else(KafkaError::unknown_topic_id),
+                None => topics::permitted_by_id(database, view, wanted.topic.id, Operation::Read),
             };
             let (_, topic) = last.insert((&wanted.topic, topic));
             topic.as_ref().map_err(Clone::clone).and_then(|topic| ReadablePartition::of(view, topic, wanted.partition))

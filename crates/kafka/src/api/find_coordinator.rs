@@ -4,10 +4,12 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
 use kafka_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 use kafka_protocol::protocol::StrBytes;
+use quire::{Operation, Resource, ResourceKind};
 
 use crate::broker::{BROKER_ID, Broker};
 use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
+use crate::errors::KafkaError;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 
@@ -17,8 +19,9 @@ pub(crate) static SCHEMA: Schema = Schema {
     body: fields(&[Field(0, 3, Shape::Text), Field(1, LAST, Shape::Fixed(1)), Field(4, LAST, Shape::Texts)]),
 };
 
-/// The key type of a group's name.
+/// The key types of a group's name and of a transactional id.
 const GROUP: i8 = 0;
+const TRANSACTIONAL_ID: i8 = 1;
 
 /// The first version with several keys in a request.
 const MANY_FROM: i16 = 4;
@@ -32,22 +35,31 @@ pub(crate) fn handle(
     let decoded: FindCoordinatorRequest = request.decode()?;
     let (host, port) = broker.address(ends);
     let (host, port) = (StrBytes::from_string(host), i32::from(port));
-    let (code, message) = match decoded.key_type {
-        GROUP => (0, None),
-        _ => {
-            let message = StrBytes::from_static_str("only consumer groups have a coordinator");
-            (ResponseError::InvalidRequest.code(), Some(message))
-        }
+    let answer = |key: &str| match check(broker, decoded.key_type, key) {
+        Ok(()) => (0, None),
+        Err(failure) => (failure.code.code(), Some(StrBytes::from_string(failure.message))),
     };
     if request.version < MANY_FROM {
+        let (code, message) = answer(&decoded.key);
         let response = FindCoordinatorResponse::default().with_error_code(code);
         let response = if request.version > 0 { response.with_error_message(message) } else { response };
         return Ok(response.with_node_id(BROKER_ID.into()).with_host(host).with_port(port));
     }
     let coordinators = decoded.coordinator_keys.into_iter().map(|key| {
-        let coordinator =
-            Coordinator::default().with_key(key).with_error_code(code).with_error_message(message.clone());
+        let (code, message) = answer(&key);
+        let coordinator = Coordinator::default().with_key(key).with_error_code(code).with_error_message(message);
         coordinator.with_node_id(BROKER_ID.into()).with_host(host.clone()).with_port(port)
     });
     Ok(FindCoordinatorResponse::default().with_coordinators(coordinators.collect()))
+}
+
+/// Checks that the client may describe what the key names, and that this has a coordinator.
+fn check(broker: &Broker, key_type: i8, key: &str) -> Result<(), KafkaError> {
+    match key_type {
+        GROUP => return broker.group(key, Operation::Describe).map(drop),
+        TRANSACTIONAL_ID => broker.check(Resource::new(ResourceKind::TransactionalId, key), Operation::Describe)?,
+        // Share groups, as in Kafka.
+        _ => broker.check_cluster(Operation::ClusterAction)?,
+    }
+    Err(KafkaError::new(ResponseError::InvalidRequest, "only consumer groups have a coordinator"))
 }

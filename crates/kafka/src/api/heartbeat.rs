@@ -1,6 +1,7 @@
 //! Heartbeat: extends a member's session, and reports when the member has to rejoin.
 
 use kafka_protocol::messages::{HeartbeatRequest, HeartbeatResponse};
+use quire::Operation;
 
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
@@ -27,6 +28,9 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<Heartbe
         instance: decoded.group_instance_id.as_ref().map(ToString::to_string),
         generation: decoded.generation_id,
     };
-    let answer = broker.groups.heartbeat(decoded.group_id.as_str(), who).await;
+    let answer = match broker.group(decoded.group_id.as_str(), Operation::Read) {
+        Ok(group) => broker.groups.heartbeat(group, who).await,
+        Err(failure) => Err(failure.code),
+    };
     Ok(HeartbeatResponse::default().with_error_code(answer.map_or_else(|code| code.code(), |()| 0)))
 }

@@ -3,6 +3,7 @@
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::{InitProducerIdRequest, InitProducerIdResponse};
 use quire::streams::{Command, ProducerId, Reply};
+use quire::{Operation, Resource, ResourceKind};
 
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
@@ -22,7 +23,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<InitPro
     let decoded: InitProducerIdRequest = request.decode()?;
     let given = match decoded.transactional_id {
         None => give(broker).await,
-        Some(_) => Err(KafkaError::new(ResponseError::InvalidRequest, "transactions are not supported")),
+        Some(id) => Err(refuse_transactions(broker, &id)),
     };
     Ok(match given {
         Ok(producer) => {
@@ -34,6 +35,12 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<InitPro
             .with_producer_id((-1).into())
             .with_producer_epoch(-1),
     })
+}
+
+fn refuse_transactions(broker: &Broker, id: &str) -> KafkaError {
+    let checked = broker.check(Resource::new(ResourceKind::TransactionalId, id), Operation::Write);
+    let unsupported = || KafkaError::new(ResponseError::InvalidRequest, "transactions are not supported");
+    checked.err().unwrap_or_else(unsupported)
 }
 
 async fn give(broker: &Broker) -> Result<ProducerId, KafkaError> {

@@ -9,12 +9,14 @@ use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
 use kafka_protocol::messages::{JoinGroupRequest, JoinGroupResponse};
 use kafka_protocol::protocol::StrBytes;
 use quire::streams::{MEMBER_NAME_BYTES_MAX, check_group};
+use quire::{Operation, Resource, ResourceKind};
 
 use crate::broker::Broker;
 use crate::client::ClientState;
 use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
 use crate::groups::{Join, JoinRefusal, JoinReply};
+use crate::permissions::PermittedGroup;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 
@@ -56,8 +58,13 @@ pub(crate) async fn handle(
 ) -> Result<JoinGroupResponse, CloseReason> {
     let decoded: JoinGroupRequest = request.decode()?;
     let version = request.version;
-    let answer = match join(broker, ends, state, request, &decoded) {
-        Ok(join) => broker.groups.join(decoded.group_id.as_str(), join).await,
+    let group = broker.group(decoded.group_id.as_str(), Operation::Read);
+    let joining = group.map_err(|failure| failure.code).and_then(|group| {
+        let join = join(broker, ends, state, request, group, &decoded)?;
+        Ok((group, join))
+    });
+    let answer = match joining {
+        Ok((group, join)) => broker.groups.join(group, join).await,
         Err(code) => Err(JoinRefusal { code, member: decoded.member_id.to_string() }),
     };
     Ok(match answer {
@@ -80,13 +87,17 @@ fn join(
     ends: Endpoints,
     state: &ClientState,
     request: &Request,
+    group: PermittedGroup<'_>,
     decoded: &JoinGroupRequest,
 ) -> Result<Join, ResponseError> {
     // The name comes first, as in Kafka: a client without a group learns what is missing.
-    let group = decoded.group_id.as_str();
+    let resource = Resource::new(ResourceKind::Group, group.name());
     // A group from an earlier version may have another name.
-    let is_there = || broker.database.read_published(|view| view.streams.group_named(group).is_some());
-    if check_group(group).is_err() && !is_there().unwrap_or_default() {
+    let is_there = || {
+        let database = broker.database();
+        database.read_published_for(resource, Operation::Read, |view| view.streams.group_named(group.name()).is_some())
+    };
+    if check_group(group.name()).is_err() && !is_there().unwrap_or_default() {
         return Err(ResponseError::InvalidGroupId);
     }
     let settings = broker.settings();

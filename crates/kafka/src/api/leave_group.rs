@@ -2,6 +2,7 @@
 
 use kafka_protocol::messages::leave_group_response::MemberResponse;
 use kafka_protocol::messages::{LeaveGroupRequest, LeaveGroupResponse};
+use quire::Operation;
 
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
@@ -23,8 +24,11 @@ const MANY_FROM: i16 = 3;
 /// Answers each member by itself.
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<LeaveGroupResponse, CloseReason> {
     let decoded: LeaveGroupRequest = request.decode()?;
-    let group = decoded.group_id.as_str();
     let response = LeaveGroupResponse::default();
+    let group = match broker.group(decoded.group_id.as_str(), Operation::Read) {
+        Ok(group) => group,
+        Err(failure) => return Ok(response.with_error_code(failure.code.code())),
+    };
     let code = |left: &Result<(), kafka_protocol::ResponseError>| left.map_or_else(|code| code.code(), |()| 0);
     if request.version < MANY_FROM {
         let identity = MemberIdentity { member: decoded.member_id.to_string(), instance: None };

@@ -3,6 +3,7 @@
 use kafka_protocol::messages::list_config_resources_response::ConfigResource;
 use kafka_protocol::messages::{ListConfigResourcesRequest, ListConfigResourcesResponse};
 use kafka_protocol::protocol::StrBytes;
+use quire::Operation;
 
 use super::describe_configs::{BROKER, TOPIC};
 use crate::broker::{BROKER_ID, Broker};
@@ -22,6 +23,9 @@ const TYPES_FROM: i16 = 1;
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<ListConfigResourcesResponse, CloseReason> {
     let decoded: ListConfigResourcesRequest = request.decode()?;
     let response = ListConfigResourcesResponse::default();
+    if let Err(failure) = broker.check_cluster(Operation::DescribeConfigs) {
+        return Ok(response.with_error_code(failure.code.code()));
+    }
     if request.version < TYPES_FROM {
         return Ok(response);
     }
@@ -31,7 +35,8 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<ListCon
     };
     let mut resources = Vec::new();
     if wants(TOPIC) {
-        let topics = broker.read(topics::all).await?;
+        // As in Kafka, the permission on the cluster shows the names of all topics.
+        let topics = broker.read(|database, view| topics::all(database, view)).await?;
         resources.extend(topics.into_iter().map(|topic| resource(TOPIC, topic.name)));
     }
     if wants(BROKER) {

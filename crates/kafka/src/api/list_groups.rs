@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use kafka_protocol::messages::list_groups_response::ListedGroup;
 use kafka_protocol::messages::{ListGroupsRequest, ListGroupsResponse};
 use kafka_protocol::protocol::StrBytes;
+use quire::{Operation, Resource, ResourceKind};
 
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
+use crate::permissions::PermittedGroup;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 
@@ -25,16 +27,17 @@ const CLASSIC: &str = "Classic";
 /// Lists the groups of the requested states and types, ordered by name.
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<ListGroupsResponse, CloseReason> {
     let decoded: ListGroupsRequest = request.decode()?;
-    let stored = broker.database.read(|view| {
-        let groups = view.streams.groups().map(|group| (group.name.to_owned(), group.protocol_type.to_owned()));
-        groups.collect::<Vec<_>>()
+    let stored = broker.read(|_, view| {
+        let lists_all = view.permits(ResourceKind::Cluster, Resource::CLUSTER.name, Operation::Describe);
+        let groups = view.streams.groups().filter(|group| lists_all || view.shows(ResourceKind::Group, group.name));
+        groups.map(|group| (group.name.to_owned(), group.protocol_type.to_owned())).collect::<Vec<_>>()
     });
-    let stored = stored.map_err(|_| CloseReason::Failed)?.await.map_err(|_| CloseReason::Failed)?;
     let mut groups: BTreeMap<String, (String, &'static str)> =
-        stored.into_iter().map(|(name, protocol_type)| (name, (protocol_type, "Empty"))).collect();
-    for name in broker.groups.names() {
-        if let Ok(Some(group)) = broker.groups.describe(&name).await {
-            groups.insert(name, (group.protocol_type, group.state));
+        stored.await?.into_iter().map(|(name, protocol_type)| (name, (protocol_type, "Empty"))).collect();
+    let running = broker.groups.names();
+    for permitted in PermittedGroup::listed(&broker.database(), running.iter().map(String::as_str)) {
+        if let Ok(Some(group)) = broker.groups.describe(permitted).await {
+            groups.insert(permitted.name().to_owned(), (group.protocol_type, group.state));
         }
     }
     let wanted = |filter: &[StrBytes], value: &str| {

@@ -11,7 +11,7 @@ use kafka_protocol::messages::list_offsets_response::{ListOffsetsPartitionRespon
 use kafka_protocol::messages::{ListOffsetsRequest, ListOffsetsResponse};
 use kafka_protocol::protocol::StrBytes;
 use quire::streams::TimeOffset;
-use quire::{Database, History, Sequence};
+use quire::{Database, History, Operation, Sequence};
 use quire_access::BoundedRequest;
 use quire_access::budget::BudgetCaller;
 
@@ -69,7 +69,7 @@ pub(crate) async fn handle(
 ) -> Result<ListOffsetsResponse, CloseReason> {
     let decoded: ListOffsetsRequest = request.decode()?;
     // One budget for all partitions. It ends when the client leaves, which drops this future.
-    let (bounded, mut pause) = (BoundedRequest::begin(&broker.database), RegularPause::default());
+    let (bounded, mut pause) = (BoundedRequest::begin(&broker.database()), RegularPause::default());
     let mut searched = HashMap::new();
     let mut topics = Vec::with_capacity(decoded.topics.len());
     for topic in decoded.topics {
@@ -113,12 +113,12 @@ pub(super) async fn list(
 }
 
 fn look(database: &Database, topic: &str, wanted: &ListOffsetsPartition) -> Result<ListedOffset, KafkaError> {
-    if wanted.current_leader_epoch > LEADER_EPOCH {
-        return Err(KafkaError::unknown_epoch(wanted.current_leader_epoch));
-    }
     let id = database.id();
-    let (partition, latest) = database.read_published(|view| {
-        let topic = topics::named(id, view, topic).ok_or_else(KafkaError::unknown_topic)?;
+    let (partition, latest) = database.read_published_permitted(|view| {
+        let topic = topics::permitted(id, view, topic, Operation::Describe)?;
+        if wanted.current_leader_epoch > LEADER_EPOCH {
+            return Err(KafkaError::unknown_epoch(wanted.current_leader_epoch));
+        }
         let latest = match topic.kind {
             TopicKind::Stream { id, .. } => u32::try_from(wanted.partition_index)
                 .ok()

@@ -40,7 +40,7 @@ pub(crate) async fn handle(
     let mut out = BytesMut::new();
     out.put_i32(0);
     out.put_i32(request.correlation_id);
-    let (bounded, mut pause) = (BoundedRequest::begin(&broker.database), RegularPause::default());
+    let (bounded, mut pause) = (BoundedRequest::begin(&broker.database()), RegularPause::default());
     for _ in 0..count(&mut body, &mut out) {
         let name = name(&mut body, &mut out)?;
         for _ in 0..count(&mut body, &mut out) {

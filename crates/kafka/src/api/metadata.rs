@@ -15,16 +15,18 @@ use kafka_protocol::messages::metadata_response::{
 use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use quire::streams::{Command, Refusal, TopicSettings};
-use quire::{Commit, Outcome, Part, ReadView, Reason};
+use quire::{Commit, Operation, Outcome, Part, Reason};
 use quire_access::Deadline;
 use quire_access::budget::ByteClaim;
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
+use super::describe_cluster::cluster_operations;
 use crate::broker::{BROKER_ID, Broker, LEADER_EPOCH};
 use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
 use crate::errors::KafkaError;
+use crate::permissions::DescribableTopic;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, KafkaTopic};
@@ -45,8 +47,11 @@ static TOPIC: Struct = fields(&[Field(10, LAST, Shape::Fixed(16)), Field(0, LAST
 const TOPIC_BYTES: usize = 512;
 const PARTITION_BYTES: usize = 256;
 
+/// The versions whose responses have the permitted operations on the cluster.
+const CLUSTER_OPERATIONS: std::ops::RangeInclusive<i16> = 8..=10;
+
 /// A requested topic: as found, or its error.
-type NamedTopic = Result<KafkaTopic, Box<MetadataResponseTopic>>;
+type NamedTopic = Result<DescribableTopic, Box<MetadataResponseTopic>>;
 
 /// Returns the requested topics, or all. Waits at most `patience` for their memory, which `held`
 /// then has.
@@ -61,7 +66,7 @@ pub(crate) async fn handle(
     patience: Duration,
 ) -> Result<MetadataResponse, CloseReason> {
     let decoded: MetadataRequest = request.decode()?;
-    let create = broker.settings().auto_create_topics && decoded.allow_auto_topic_creation;
+    let create = broker.creates_topics() && decoded.allow_auto_topic_creation;
     let mut creations_left = if create { broker.settings().auto_create_request_max } else { 0 };
     let mut create = create.then_some(&mut creations_left);
     let topics = match decoded.topics {
@@ -75,25 +80,44 @@ pub(crate) async fn handle(
             }
             topics
         }
-        _ => read(broker, topics::all).await?.into_iter().map(Ok).collect(),
+        _ => {
+            let found = broker.read(|database, view| {
+                let visible = topics::visible(database, view).into_iter();
+                visible.map(|topic| DescribableTopic::of(view, topic)).collect::<Vec<_>>()
+            });
+            found.await?.into_iter().map(Ok).collect()
+        }
     };
     let bytes = topics.iter().map(|topic| match topic {
-        Ok(topic) => TOPIC_BYTES + 2 * topic.name.len() + topic.partitions() as usize * PARTITION_BYTES,
+        Ok(DescribableTopic { topic, .. }) => {
+            TOPIC_BYTES + 2 * topic.name.len() + topic.partitions() as usize * PARTITION_BYTES
+        }
         Err(_) => TOPIC_BYTES,
     });
     if timeout(patience, held.grow_patiently(bytes.sum())).await.is_err() {
         held.caller().count_refusal();
         return Err(CloseReason::Idle(Deadline::Response));
     }
+    let with_operations = decoded.include_topic_authorized_operations;
+    let describe = |DescribableTopic { topic, operations }| {
+        let described = describe(topic);
+        if with_operations { described.with_topic_authorized_operations(operations) } else { described }
+    };
     let topics = topics.into_iter().map(|topic| topic.map_or_else(|failed| *failed, describe)).collect();
     let (host, port) = broker.address(ends);
     let node = MetadataResponseBroker::default()
         .with_node_id(BROKER_ID.into())
         .with_host(StrBytes::from_string(host))
         .with_port(i32::from(port));
-    Ok(MetadataResponse::default()
+    let response = MetadataResponse::default();
+    let response = match decoded.include_cluster_authorized_operations && CLUSTER_OPERATIONS.contains(&request.version)
+    {
+        true => response.with_cluster_authorized_operations(cluster_operations(broker)),
+        false => response,
+    };
+    Ok(response
         .with_brokers(vec![node])
-        .with_cluster_id(Some(StrBytes::from_string(Uuid::from_u128(broker.database.id()).to_string())))
+        .with_cluster_id(Some(StrBytes::from_string(Uuid::from_u128(broker.database_id()).to_string())))
         .with_controller_id(BROKER_ID.into())
         .with_topics(topics))
 }
@@ -107,23 +131,31 @@ async fn named(
 ) -> Result<NamedTopic, CloseReason> {
     let id = asked.topic_id;
     let Some(name) = asked.name.filter(|_| id.is_nil()) else {
-        let found = read(broker, |database, view| topics::with_uuid(database, view, id)).await?;
-        let unknown = || Box::new(failed(KafkaError::unknown_topic_id()).with_topic_id(id).with_name(None));
-        return Ok(found.ok_or_else(unknown));
+        let found = broker.read(|database, view| {
+            let topic = topics::permitted_by_id(database, view, id, Operation::Describe)?;
+            Ok(DescribableTopic::of(view, topic))
+        });
+        return Ok(found.await?.map_err(|failure| Box::new(failed(failure).with_topic_id(id).with_name(None))));
     };
     let found = find(broker, &name).await?;
     let found = match (found, create) {
-        (None, Some(creations_left)) => match create_topic(broker, &name, creations_left).await {
-            Ok(()) => find(broker, &name).await?,
-            Err(failure) => return Ok(Err(Box::new(failed(failure).with_name(Some(name))))),
-        },
+        (Err(missing), Some(creations_left)) if missing.code == ResponseError::UnknownTopicOrPartition => {
+            match create_topic(broker, &name, creations_left).await {
+                Ok(()) => find(broker, &name).await?,
+                Err(failure) => return Ok(Err(Box::new(failed(failure).with_name(Some(name))))),
+            }
+        }
         (found, _) => found,
     };
-    Ok(found.ok_or_else(|| Box::new(failed(KafkaError::unknown_topic()).with_name(Some(name)))))
+    Ok(found.map_err(|failure| Box::new(failed(failure).with_name(Some(name)))))
 }
 
-async fn find(broker: &Broker, name: &str) -> Result<Option<KafkaTopic>, CloseReason> {
-    read(broker, |database, view| topics::named(database, view, name)).await
+async fn find(broker: &Broker, name: &str) -> Result<Result<DescribableTopic, KafkaError>, CloseReason> {
+    let found = broker.read(|database, view| {
+        let topic = topics::permitted(database, view, name, Operation::Describe)?;
+        Ok(DescribableTopic::of(view, topic))
+    });
+    found.await
 }
 
 /// Creates a topic within the limits, or finds one that another client just created.
@@ -156,19 +188,12 @@ async fn create_within_limits(broker: &Broker, name: &str, creations_left: &mut 
     }
     let (partitions, settings) = (broker.settings().auto_create_partitions, TopicSettings::default());
     let command = Command::CreateTopic { name, partitions, settings };
-    let submitted = broker.database.submit(&Commit::new().part(Part::Streams(command)))?;
+    let submitted = broker.database().submit(&Commit::new().part(Part::Streams(command)))?;
     match submitted.await? {
         Outcome::Committed(_) => Ok(()),
         Outcome::Refused(refused) if matches!(refused.reason, Reason::Streams(Refusal::TopicExists { .. })) => Ok(()),
         Outcome::Refused(refused) => Err(refused.into()),
     }
-}
-
-/// Reads the catalogue. The response contains durable state only.
-async fn read<T>(broker: &Broker, look: impl FnOnce(u128, &ReadView<'_>) -> T) -> Result<T, CloseReason> {
-    let database = broker.database.id();
-    let ticket = broker.database.read(|view| look(database, view)).map_err(|_| CloseReason::Failed)?;
-    ticket.await.map_err(|_| CloseReason::Failed)
 }
 
 fn describe(topic: KafkaTopic) -> MetadataResponseTopic {

@@ -316,12 +316,12 @@ async fn handle_once(
             SizedResponse::of(correlation_id, version, partition_reassignments::handle(broker, request).await?)
         }
         Api::ListPartitionReassignments => {
-            SizedResponse::of(correlation_id, version, partition_reassignments::handle_list(request)?)
+            SizedResponse::of(correlation_id, version, partition_reassignments::handle_list(broker, request)?)
         }
         Api::DescribeQuorum => {
             SizedResponse::of(correlation_id, version, describe_quorum::handle(broker, ends, request)?)
         }
-        Api::UpdateFeatures => SizedResponse::of(correlation_id, version, update_features::handle(request)?),
+        Api::UpdateFeatures => SizedResponse::of(correlation_id, version, update_features::handle(broker, request)?),
         Api::ListConfigResources => {
             SizedResponse::of(correlation_id, version, list_config_resources::handle(broker, request).await?)
         }

@@ -6,7 +6,7 @@ use kafka_protocol::messages::offset_commit_request::OffsetCommitRequestPartitio
 use kafka_protocol::messages::offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
 use kafka_protocol::messages::{OffsetCommitRequest, OffsetCommitResponse};
 use quire::streams::{Command, Committer, GROUP_NAME_BYTES_MAX, Generation, OFFSET_METADATA_BYTES_MAX, TopicRef};
-use quire::{Commit, Outcome, Part, Sequence};
+use quire::{Commit, Operation, Outcome, Part, Sequence};
 
 use super::offset_commit_v1 as v1;
 use crate::broker::Broker;
@@ -56,17 +56,17 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetC
         instance: decoded.group_instance_id.as_ref().map(ToString::to_string),
         generation,
     });
-    let allowed = match group.len() {
-        1..=GROUP_NAME_BYTES_MAX => broker.groups.may_commit(group, who).await,
-        _ => Err(ResponseError::InvalidGroupId),
+    let allowed = match (broker.group(group, Operation::Read), group.len()) {
+        (Err(failure), _) => Err(failure.code),
+        (Ok(permitted), 1..=GROUP_NAME_BYTES_MAX) => broker.groups.may_commit(permitted, who).await,
+        (Ok(_), _) => Err(ResponseError::InvalidGroupId),
     };
     let of = |generation| Committer::Of(Generation::new(generation));
     let by = u32::try_from(generation).map_or(Committer::Anyone, of);
 
-    let database = broker.database.id();
-    let look = broker.database.read_published(|view| {
-        let topics = decoded.topics.iter().map(|topic| topics::named(database, view, topic.name.as_str()));
-        topics.collect::<Vec<_>>()
+    let look = broker.read_published(|database, view| {
+        let named = |name: &str| topics::permitted(database, view, name, Operation::Read);
+        decoded.topics.iter().map(|topic| named(topic.name.as_str())).collect::<Vec<_>>()
     });
     let found = look.map_err(|_| CloseReason::Failed)?;
     let mut commit = Commit::new();
@@ -75,7 +75,9 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetC
         let mut of_topic = Vec::with_capacity(topic.partitions.len());
         for partition in &topic.partitions {
             let command = match allowed {
-                Ok(()) => command(group, by, found.as_ref(), partition),
+                Ok(()) => {
+                    found.as_ref().map_err(|failure| failure.code).and_then(|it| command(group, by, it, partition))
+                }
                 Err(code) => Err(code),
             };
             of_topic.push(command.as_ref().err().copied());
@@ -101,12 +103,12 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetC
 fn command<'r>(
     group: &'r str,
     by: Committer,
-    topic: Option<&KafkaTopic>,
+    topic: &KafkaTopic,
     partition: &'r OffsetCommitRequestPartition,
 ) -> Result<Command<'r>, ResponseError> {
     let number = u32::try_from(partition.partition_index).ok();
-    let found = topic.zip(number).filter(|(topic, number)| *number < topic.partitions());
-    let (topic, number) = found.ok_or(ResponseError::UnknownTopicOrPartition)?;
+    let number = number.filter(|number| *number < topic.partitions());
+    let number = number.ok_or(ResponseError::UnknownTopicOrPartition)?;
     let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
     if metadata.len() > OFFSET_METADATA_BYTES_MAX {
         return Err(ResponseError::OffsetMetadataTooLarge);
@@ -124,7 +126,7 @@ fn command<'r>(
 }
 
 async fn committed(broker: &Broker, commit: &Commit<'_>) -> Result<(), KafkaError> {
-    match broker.database.submit(commit)?.await? {
+    match broker.database().submit(commit)?.await? {
         Outcome::Committed(_) => Ok(()),
         Outcome::Refused(refused) => Err(refused.into()),
     }

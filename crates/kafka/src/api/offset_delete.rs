@@ -6,6 +6,7 @@ use bytes::Buf;
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::offset_delete_response::{OffsetDeleteResponsePartition, OffsetDeleteResponseTopic};
 use kafka_protocol::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
+use quire::Operation;
 use quire::streams::Command;
 
 use crate::broker::Broker;
@@ -29,13 +30,17 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetD
     let decoded: OffsetDeleteRequest = request.decode()?;
     let group = decoded.group_id.as_str();
     let response = OffsetDeleteResponse::default();
-    let members = match broker.groups.describe(group).await {
+    let permitted = match broker.group(group, Operation::Delete) {
+        Ok(permitted) => permitted,
+        Err(failure) => return Ok(response.with_error_code(failure.code.code())),
+    };
+    let members = match broker.groups.describe(permitted).await {
         Ok(members) => members,
         Err(code) => return Ok(response.with_error_code(code.code())),
     };
-    let database = broker.database.id();
-    let look = broker.database.read_published(|view| {
-        let topics = decoded.topics.iter().map(|topic| topics::named(database, view, topic.name.as_str()));
+    let look = broker.read_published(|database, view| {
+        let named = |name: &str| topics::permitted(database, view, name, Operation::Read);
+        let topics = decoded.topics.iter().map(|topic| named(topic.name.as_str()));
         (view.streams.group_named(group).is_some(), topics.collect::<Vec<_>>())
     });
     let (is_there, found) = look.map_err(|_| CloseReason::Failed)?;
@@ -55,9 +60,10 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetD
         for partition in &topic.partitions {
             let number = partition.partition_index;
             let code = match found {
+                Err(failure) if failure.code == ResponseError::TopicAuthorizationFailed => failure.code.code(),
                 _ if is_read => ResponseError::GroupSubscribedToTopic.code(),
-                Some(found) => delete(broker, group, found, number).await.map_or_else(|it| it.code.code(), |()| 0),
-                None => ResponseError::UnknownTopicOrPartition.code(),
+                Ok(found) => delete(broker, group, found, number).await.map_or_else(|it| it.code.code(), |()| 0),
+                Err(failure) => failure.code.code(),
             };
             partitions
                 .push(OffsetDeleteResponsePartition::default().with_partition_index(number).with_error_code(code));

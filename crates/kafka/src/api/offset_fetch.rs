@@ -1,13 +1,14 @@
 //! OffsetFetch: the committed offsets of groups.
 
+use kafka_protocol::ResponseError;
 use kafka_protocol::messages::offset_fetch_response::{
     OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 };
 use kafka_protocol::messages::{OffsetFetchRequest, OffsetFetchResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
-use quire::ReadView;
 use quire::streams::{CommittedOffset, TopicId};
+use quire::{Operation, PermittedView, ResourceKind};
 
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
@@ -34,8 +35,9 @@ static GROUP: Struct = fields(&[
     Field(8, LAST, Shape::Structs(&TOPIC)),
 ]);
 
-/// The first versions whose responses have the leader epoch, and whose requests name several
-/// groups.
+/// The first versions whose responses have an error of their own, and the leader epoch, and whose
+/// requests name several groups.
+const ERRORS_FROM: i16 = 2;
 const EPOCH_FROM: i16 = 5;
 const GROUPS_FROM: i16 = 8;
 
@@ -51,13 +53,18 @@ struct PartitionOffset {
     offset: i64,
     leader_epoch: i32,
     metadata: StrBytes,
+    error: Option<ResponseError>,
 }
 
 /// The memory of an offset, besides its note: in the response and in its frame.
 const OFFSET_BYTES: usize = 256;
 
-/// The offsets of a group, by topic.
-type GroupOffsets = Vec<(String, Vec<PartitionOffset>)>;
+/// The offsets of a group, by topic; and why the client may not read them.
+#[derive(Default)]
+struct GroupOffsets {
+    topics: Vec<(String, Vec<PartitionOffset>)>,
+    error: Option<ResponseError>,
+}
 
 /// Reads all offsets at one position.
 pub(crate) async fn handle(
@@ -80,22 +87,25 @@ pub(crate) async fn handle(
         });
         groups.collect()
     };
-    let database = broker.database.id();
     let mut found = loop {
         let mut left = BytesLeft(memory.widen().await?);
-        let look = broker.database.read(|view| {
+        let look = broker.read(|database, view| {
             asked.iter().map(|asked| look(database, view, asked, &mut left)).collect::<Option<Vec<GroupOffsets>>>()
         });
-        if let Some(found) = look.map_err(|_| CloseReason::Failed)?.await.map_err(|_| CloseReason::Failed)? {
+        if let Some(found) = look.await? {
             break found;
         }
     };
+    let code = |error: Option<ResponseError>| error.map_or(0, |error| error.code());
     let response = OffsetFetchResponse::default();
     if request.version < GROUPS_FROM {
-        let topics = found.pop().unwrap_or_default().into_iter().map(|(name, partitions)| {
+        let GroupOffsets { topics, error } = found.pop().unwrap_or_default();
+        let response = if request.version >= ERRORS_FROM { response.with_error_code(code(error)) } else { response };
+        let topics = topics.into_iter().map(|(name, partitions)| {
             let partitions = partitions.into_iter().map(|found| {
                 let partition = OffsetFetchResponsePartition::default()
                     .with_partition_index(found.partition)
+                    .with_error_code(code(found.error))
                     .with_committed_offset(found.offset)
                     .with_metadata(Some(found.metadata));
                 match request.version {
@@ -107,11 +117,12 @@ pub(crate) async fn handle(
         });
         return Ok(response.with_topics(topics.collect()));
     }
-    let groups = asked.into_iter().zip(found).map(|(asked, topics)| {
+    let groups = asked.into_iter().zip(found).map(|(asked, GroupOffsets { topics, error })| {
         let topics = topics.into_iter().map(|(name, partitions)| {
             let partitions = partitions.into_iter().map(|found| {
                 OffsetFetchResponsePartitions::default()
                     .with_partition_index(found.partition)
+                    .with_error_code(code(found.error))
                     .with_committed_offset(found.offset)
                     .with_committed_leader_epoch(found.leader_epoch)
                     .with_metadata(Some(found.metadata))
@@ -119,7 +130,7 @@ pub(crate) async fn handle(
             OffsetFetchResponseTopics::default().with_name(topic_name(name)).with_partitions(partitions.collect())
         });
         let group = OffsetFetchResponseGroup::default().with_group_id(StrBytes::from_string(asked.group).into());
-        group.with_topics(topics.collect())
+        group.with_error_code(code(error)).with_topics(topics.collect())
     });
     Ok(response.with_groups(groups.collect()))
 }
@@ -140,27 +151,40 @@ impl BytesLeft {
 }
 
 /// Returns what is asked for of a group, or `None` when the memory does not suffice.
-fn look(database: u128, view: &ReadView<'_>, asked: &GroupQuery, left: &mut BytesLeft) -> Option<GroupOffsets> {
-    let Some(topics) = &asked.topics else { return all(database, view, &asked.group, left) };
+fn look(database: u128, view: &PermittedView<'_>, asked: &GroupQuery, left: &mut BytesLeft) -> Option<GroupOffsets> {
+    let refused = (!view.shows(ResourceKind::Group, &asked.group)).then_some(ResponseError::GroupAuthorizationFailed);
+    let Some(topics) = &asked.topics else {
+        let topics = if refused.is_none() { all(database, view, &asked.group, left)? } else { Vec::new() };
+        return Some(GroupOffsets { topics, error: refused });
+    };
     let topics = topics.iter().map(|(name, partitions)| {
         left.take(name.len())?;
-        let topic = topics::named(database, view, name).map(|topic| match topic.kind {
+        let topic = topics::permitted(database, view, name, Operation::Describe).map(|topic| match topic.kind {
             TopicKind::Stream { id, .. } => id,
             kind => TopicId::outside(kind.outside().expect("a topic of a store or queue is external")),
         });
+        let refusal = topic.as_ref().err().map(|failure| failure.code);
+        // An unknown topic has no offsets.
+        let error = refused.or(refusal.filter(|code| *code != ResponseError::UnknownTopicOrPartition));
+        let topic = topic.ok().filter(|_| error.is_none());
         let partitions = partitions.iter().map(|&partition| {
             let place = topic.zip(u32::try_from(partition).ok());
             let committed = place.and_then(|(topic, number)| view.streams.committed(&asked.group, topic, number));
             left.take(committed.map_or(0, |committed| committed.metadata.len()))?;
-            Some(found(partition, committed))
+            Some(PartitionOffset { error, ..found(partition, committed) })
         });
         Some((name.clone(), partitions.collect::<Option<_>>()?))
     });
-    topics.collect()
+    Some(GroupOffsets { topics: topics.collect::<Option<_>>()?, error: refused })
 }
 
 /// Returns all committed offsets of a group, or `None` when the memory does not suffice.
-fn all(database: u128, view: &ReadView<'_>, group: &str, left: &mut BytesLeft) -> Option<GroupOffsets> {
+fn all(
+    database: u128,
+    view: &PermittedView<'_>,
+    group: &str,
+    left: &mut BytesLeft,
+) -> Option<Vec<(String, Vec<PartitionOffset>)>> {
     let mut topics: Vec<(TopicId, Vec<PartitionOffset>)> = Vec::new();
     left.take(group.len())?;
     for (topic, partition, committed) in view.streams.committed_by(group) {
@@ -183,7 +207,8 @@ fn found(partition: i32, committed: Option<CommittedOffset<'_>>) -> PartitionOff
             offset: committed.number,
             leader_epoch: committed.leader_epoch.and_then(|epoch| i32::try_from(epoch).ok()).unwrap_or(-1),
             metadata: StrBytes::from_string(committed.metadata.to_owned()),
+            error: None,
         },
-        None => PartitionOffset { partition, offset: -1, leader_epoch: -1, metadata: StrBytes::default() },
+        None => PartitionOffset { partition, offset: -1, leader_epoch: -1, metadata: StrBytes::default(), error: None },
     }
 }

@@ -3,7 +3,7 @@
 use kafka_protocol::messages::offset_for_leader_epoch_request::OffsetForLeaderPartition;
 use kafka_protocol::messages::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult};
 use kafka_protocol::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
-use quire::Database;
+use quire::{Database, Operation};
 use quire_access::BoundedRequest;
 
 use crate::broker::{Broker, LEADER_EPOCH};
@@ -27,7 +27,7 @@ static PARTITION: Struct =
 /// Answers each partition by itself, and runs other tasks in between.
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetForLeaderEpochResponse, CloseReason> {
     let decoded: OffsetForLeaderEpochRequest = request.decode()?;
-    let (bounded, mut pause) = (BoundedRequest::begin(&broker.database), RegularPause::default());
+    let (bounded, mut pause) = (BoundedRequest::begin(&broker.database()), RegularPause::default());
     let mut topics = Vec::with_capacity(decoded.topics.len());
     for topic in decoded.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
@@ -46,12 +46,12 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetF
 
 /// Returns the largest epoch up to the requested one, and its end; -1 for both when there is none.
 fn end(database: &Database, topic: &str, asked: &OffsetForLeaderPartition) -> Result<(i32, i64), KafkaError> {
-    if asked.current_leader_epoch > LEADER_EPOCH {
-        return Err(KafkaError::unknown_epoch(asked.current_leader_epoch));
-    }
     let id = database.id();
-    let partition = database.read_published(|view| {
-        let topic = topics::named(id, view, topic).ok_or_else(KafkaError::unknown_topic)?;
+    let partition = database.read_published_permitted(|view| {
+        let topic = topics::permitted(id, view, topic, Operation::Describe)?;
+        if asked.current_leader_epoch > LEADER_EPOCH {
+            return Err(KafkaError::unknown_epoch(asked.current_leader_epoch));
+        }
         ReadablePartition::of(view, &topic, asked.partition)
     })??;
     if asked.leader_epoch != LEADER_EPOCH {

@@ -11,6 +11,7 @@ use kafka_protocol::messages::{
     ListPartitionReassignmentsResponse,
 };
 use kafka_protocol::protocol::StrBytes;
+use quire::Operation;
 
 use crate::broker::{BROKER_ID, Broker};
 use crate::close_reason::CloseReason;
@@ -45,6 +46,11 @@ pub(crate) async fn handle(
     request: &Request,
 ) -> Result<AlterPartitionReassignmentsResponse, CloseReason> {
     let decoded: AlterPartitionReassignmentsRequest = request.decode()?;
+    if let Err(failure) = broker.check_cluster(Operation::Alter) {
+        return Ok(AlterPartitionReassignmentsResponse::default()
+            .with_error_code(failure.code.code())
+            .with_error_message(Some(StrBytes::from_string(failure.message))));
+    }
     let responses = broker.read(|database, view| {
         let topics = decoded.topics.iter().map(|topic| {
             let partitions = topics::named(database, view, topic.name.as_str()).map_or(0, |topic| topic.partitions());
@@ -86,7 +92,16 @@ fn check(partition: &ReassignablePartition, partitions: u32) -> Result<(), Kafka
 }
 
 /// Lists the reassignments in progress: none.
-pub(crate) fn handle_list(request: &Request) -> Result<ListPartitionReassignmentsResponse, CloseReason> {
+pub(crate) fn handle_list(
+    broker: &Broker,
+    request: &Request,
+) -> Result<ListPartitionReassignmentsResponse, CloseReason> {
     let _: ListPartitionReassignmentsRequest = request.decode()?;
-    Ok(ListPartitionReassignmentsResponse::default().with_error_message(None))
+    let response = ListPartitionReassignmentsResponse::default();
+    Ok(match broker.check_cluster(Operation::Describe) {
+        Ok(()) => response.with_error_message(None),
+        Err(failure) => response
+            .with_error_code(failure.code.code())
+            .with_error_message(Some(StrBytes::from_string(failure.message))),
+    })
 }

@@ -17,7 +17,10 @@ use kafka_protocol::messages::{ProduceRequest, ProduceResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use quire::streams::wire::Batch;
 use quire::streams::{Command, Refusal, Reply as StreamReply, TopicRef};
-use quire::{Commit, ErrorKind, Outcome, Part, Reason, Reply, Ticket};
+use quire::{
+    Commit, CommitRefusal, Database, ErrorKind, NotPermitted, Operation, Outcome, Part, PermissionRefusal, Reason,
+    Reply, Resource, ResourceKind, Ticket,
+};
 use quire_access::BoundedRequest;
 use quire_access::budget::BudgetCaller;
 use uuid::Uuid;
@@ -81,23 +84,18 @@ impl ProduceCommit {
         let ProduceCommit { decoded, request } = self;
         let Request { version, correlation_id, .. } = request;
         let acks = decoded.acks;
-        let problem = match acks {
-            -1..=1 => None,
-            _ => {
-                let message = format!("acks must be -1, 0 or 1, got {acks}");
-                Some(KafkaError::new(ResponseError::InvalidRequiredAcks, message))
-            }
-        };
+        let problem = check(broker, &decoded).err();
         let mut topics = Vec::with_capacity(decoded.topic_data.len());
         for topic in &decoded.topic_data {
             topics.push(ProducedTopic::start(broker, caller, unpacking, topic, problem.as_ref()).await);
         }
-        let broker = Arc::clone(broker);
+        // The response is built after the request, outside of its session.
+        let database = broker.database();
         Box::pin(async move {
             let mut responses = Vec::with_capacity(topics.len());
             let mut is_refused = false;
             for topic in topics {
-                let response = topic.finish(&broker, version).await;
+                let response = topic.finish(&database, version).await;
                 is_refused |= response.partition_responses.iter().any(|partition| partition.error_code != 0);
                 responses.push(response);
             }
@@ -170,11 +168,11 @@ impl ProducedTopic {
         ProducedTopic { name, id: topic.topic_id, partitions }
     }
 
-    async fn finish(self, broker: &Broker, version: i16) -> TopicProduceResponse {
+    async fn finish(self, database: &Database, version: i16) -> TopicProduceResponse {
         let mut responses = Vec::with_capacity(self.partitions.len());
         for (index, submitted) in self.partitions {
             let response = PartitionProduceResponse::default().with_index(index);
-            responses.push(match base_offset(broker, submitted).await {
+            responses.push(match base_offset(database, submitted).await {
                 Ok((base_offset, append_time_ms)) => {
                     response.with_base_offset(base_offset).with_log_append_time_ms(append_time_ms.unwrap_or(-1))
                 }
@@ -197,17 +195,34 @@ impl ProducedTopic {
     }
 }
 
+/// Checks the parts of a request that are not about one topic.
+fn check(broker: &Broker, decoded: &ProduceRequest) -> Result<(), KafkaError> {
+    if let Some(id) = &decoded.transactional_id {
+        broker.check(Resource::new(ResourceKind::TransactionalId, id), Operation::Write)?;
+    }
+    match decoded.acks {
+        -1..=1 => Ok(()),
+        acks => {
+            let message = format!("acks must be -1, 0 or 1, got {acks}");
+            Err(KafkaError::new(ResponseError::InvalidRequiredAcks, message))
+        }
+    }
+}
+
 /// Resolves the topic. The commit looks a name up.
 fn topic_ref<'t>(broker: &Broker, topic: &'t TopicProduceData) -> Result<TopicRef<'t>, KafkaError> {
     if topic.topic_id.is_nil() {
         return Ok(TopicRef::Name(topic.name.as_str()));
     }
-    let database = broker.database.id();
-    match ResourceNumber::of(database, topic.topic_id) {
+    match ResourceNumber::of(broker.database_id(), topic.topic_id) {
         Some(ResourceNumber::Stream(id)) => Ok(TopicRef::Id(id)),
         Some(ResourceNumber::Events(_) | ResourceNumber::Jobs(_)) => {
-            let topic = broker.database.read_published(|view| topics::with_uuid(database, view, topic.topic_id))?;
-            Err(topic.map_or_else(KafkaError::unknown_topic_id, |topic| refuse_to_produce(&topic)))
+            let topic = broker.read_published(|database, view| {
+                topics::permitted_by_id(database, view, topic.topic_id, Operation::Write)
+            })?;
+            // The store or queue has just been deleted, unless it refuses.
+            let refused = |topic| read_only::refusal(&topic, TopicOperation::Produce);
+            Err(topic.map_or_else(Some, refused).unwrap_or_else(KafkaError::unknown_topic_id))
         }
         None => Err(KafkaError::unknown_topic_id()),
     }
@@ -226,8 +241,8 @@ async fn submit(
     let partition = u32::try_from(data.index).map_err(|_| KafkaError::unknown_partition(data.index))?;
     let records = data.records.clone().unwrap_or_default();
     let came = batches(&records)?;
-    check_sizes(&came, broker.database.batch_bytes_max())?;
-    let packed = broker.database.submit_briefly(&commit(topic, partition, &came)).map_err(failure)?;
+    check_sizes(&came, broker.batch_bytes_max())?;
+    let packed = broker.database().submit_briefly(&commit(topic, partition, &came)).map_err(failure)?;
     if let Some(ticket) = packed {
         return Ok(ticket.map(|outcome| ProduceOutcome::of(outcome, &came)));
     }
@@ -236,7 +251,7 @@ async fn submit(
         TopicRef::Id(id) => (String::new(), Some(id)),
         TopicRef::Outside(_) => unreachable!("a client names a real topic"),
     };
-    let request = unpacking.get_or_insert_with(|| BoundedRequest::begin(&broker.database));
+    let request = unpacking.get_or_insert_with(|| BoundedRequest::begin(&broker.database()));
     let (database, records) = (request.database().clone(), records.clone());
     let committed = move || {
         let topic = id.map_or(TopicRef::Name(&name), TopicRef::Id);
@@ -303,20 +318,13 @@ fn check_records(batch: &Batch<'_>) -> Result<(), KafkaError> {
 /// Returns the offset of the first record, and the time of the records if it is that of their
 /// append, once they are durable.
 async fn base_offset(
-    broker: &Broker,
+    database: &Database,
     submitted: Result<Ticket<ProduceOutcome>, KafkaError>,
 ) -> Result<(i64, Option<i64>), KafkaError> {
     let ProduceOutcome { outcome, keyless } = submitted?.await?;
     let committed = match outcome {
         Outcome::Committed(committed) => committed,
-        Outcome::Refused(refused) => {
-            let Reason::Streams(Refusal::UnknownTopic { name }) = &refused.reason else {
-                return Err(KafkaError { records: keyless, ..refused.into() });
-            };
-            let database = broker.database.id();
-            let topic = broker.database.read_published(|view| topics::named(database, view, name))?;
-            return Err(topic.map_or_else(|| refused.into(), |topic| refuse_to_produce(&topic)));
-        }
+        Outcome::Refused(refused) => return Err(KafkaError { records: keyless, ..refusal(database, refused) }),
     };
     let Some(Reply::Streams(StreamReply::Produced(produced))) = committed.replies.first() else {
         unreachable!("a produce returns offsets, not {:?}", committed.replies)
@@ -326,8 +334,22 @@ async fn base_offset(
     Ok((base_offset, produced.is_append_time.then_some(time_ms)))
 }
 
-/// Why an existing topic refused a batch: it is an event store or queue, or it was created only
-/// just now.
-fn refuse_to_produce(topic: &topics::KafkaTopic) -> KafkaError {
-    read_only::refusal(topic, TopicOperation::Produce).unwrap_or_else(KafkaError::unknown_topic)
+/// The error for a refused batch. The commit looks for a topic: of a store or a queue it reports
+/// that there is none, or that the client may not produce to it.
+fn refusal(database: &Database, refused: CommitRefusal) -> KafkaError {
+    let name = match &refused.reason {
+        Reason::Streams(Refusal::UnknownTopic { name }) => name.clone(),
+        Reason::NotPermitted(NotPermitted { refusal, .. }) => refusal.name.clone(),
+        // A client that may not describe a topic gets this answer from the commit. Kafka tells it
+        // that the permission is missing.
+        Reason::Streams(Refusal::UnknownTopicId { topic }) => {
+            let exists = database.read_published_permitted(|view| view.streams.topic(*topic).is_some());
+            return match exists {
+                Ok(true) => PermissionRefusal::every(ResourceKind::Topic, Operation::Write).into(),
+                _ => refused.into(),
+            };
+        }
+        _ => return refused.into(),
+    };
+    read_only::explained_by(database, &name, TopicOperation::Produce, refused.into())
 }

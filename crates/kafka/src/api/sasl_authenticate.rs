@@ -44,7 +44,7 @@ pub(crate) async fn handle(
             let expires = state.authentication.principal.as_ref().and_then(|principal| principal.expires);
             return Ok(match expires {
                 Some(expires) if state.authentication.exchange.is_none() && request.version >= LIFETIME_FROM => {
-                    response.with_session_lifetime_ms(lifetime_ms(expires, broker.database.now()))
+                    response.with_session_lifetime_ms(lifetime_ms(expires, broker.owner().now()))
                 }
                 _ => response,
             });
@@ -80,7 +80,7 @@ async fn answer(
     message: &[u8],
 ) -> Result<Bytes, SaslProblem> {
     let pending = state.authentication.exchange.as_mut().ok_or(SaslProblem::NoExchange)?;
-    let (rules, now) = (broker.database.access().rules(), broker.database.now());
+    let (rules, now) = (broker.owner().access().rules(), broker.owner().now());
     let peer = Peer::Tcp { local: ends.local, remote: ends.remote, tls: None };
     match broker.authenticator.answer(&mut pending.exchange, message, &rules, now, &peer).await {
         Ok(SaslProgress::Challenge(message)) => Ok(message.into()),

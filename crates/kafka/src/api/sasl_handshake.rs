@@ -26,7 +26,7 @@ pub(crate) fn handle(
 ) -> Result<SaslHandshakeResponse, CloseReason> {
     let decoded: SaslHandshakeRequest = request.decode()?;
     let refused = |error: ResponseError| SaslHandshakeResponse::default().with_error_code(error.code());
-    if !broker.database.access().rules().is_enabled() {
+    if !broker.served().is_access_enabled() {
         return Ok(refused(ResponseError::IllegalSaslState));
     }
     let names = SaslMechanism::ALL.map(|mechanism| StrBytes::from_static_str(mechanism.name()));

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::{SyncGroupRequest, SyncGroupResponse};
 use kafka_protocol::protocol::StrBytes;
+use quire::Operation;
 
 use crate::broker::Broker;
 use crate::client::ClientState;
@@ -38,6 +39,10 @@ pub(crate) async fn handle(
 ) -> Result<SyncGroupResponse, CloseReason> {
     let decoded: SyncGroupRequest = request.decode()?;
     let failed = |code: ResponseError| Ok(SyncGroupResponse::default().with_error_code(code.code()));
+    let group = match broker.group(decoded.group_id.as_str(), Operation::Read) {
+        Ok(group) => group,
+        Err(refused) => return failed(refused.code),
+    };
     let bytes: usize = decoded.assignments.iter().map(|of| of.assignment.len()).sum();
     if bytes > GROUP_BYTES_MAX {
         return failed(ResponseError::InvalidRequest);
@@ -60,7 +65,7 @@ pub(crate) async fn handle(
         assignments: assignments.map(|of| (of.member_id.to_string(), Bytes::copy_from_slice(&of.assignment))).collect(),
         claim,
     };
-    Ok(match broker.groups.sync(decoded.group_id.as_str(), sync).await {
+    Ok(match broker.groups.sync(group, sync).await {
         Ok(synced) => {
             let response = SyncGroupResponse::default().with_assignment(synced.assignment);
             match request.version {

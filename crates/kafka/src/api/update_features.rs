@@ -4,8 +4,10 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::update_features_response::UpdatableFeatureResult;
 use kafka_protocol::messages::{UpdateFeaturesRequest, UpdateFeaturesResponse};
 use kafka_protocol::protocol::StrBytes;
+use quire::Operation;
 
 use super::api_versions::FEATURES;
+use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
@@ -31,8 +33,13 @@ static UPDATE: Struct = fields(&[
 const ALL_OR_NONE_FROM: i16 = 2;
 
 /// Answers each feature: the level that it has is no change.
-pub(crate) fn handle(request: &Request) -> Result<UpdateFeaturesResponse, CloseReason> {
+pub(crate) fn handle(broker: &Broker, request: &Request) -> Result<UpdateFeaturesResponse, CloseReason> {
     let decoded: UpdateFeaturesRequest = request.decode()?;
+    if let Err(failure) = broker.check_cluster(Operation::Alter) {
+        return Ok(UpdateFeaturesResponse::default()
+            .with_error_code(failure.code.code())
+            .with_error_message(Some(StrBytes::from_string(failure.message))));
+    }
     let failure = |feature: &str, level: i16| match FEATURES.into_iter().find(|(name, _)| *name == feature) {
         Some((_, current)) if current == level => None,
         Some((_, current)) => Some(format!("the level of {feature} is {current} in this version, and does not change")),

@@ -35,6 +35,7 @@ use keeper::Keeper;
 pub(crate) use membership::GROUP_BYTES_MAX;
 
 use crate::Settings;
+use crate::permissions::PermittedGroup;
 
 /// How many requests may wait for a group's task.
 const ASKS_MAX: usize = 1024;
@@ -102,25 +103,25 @@ impl GroupCoordinator {
 
     /// Joins a group. The reply comes when its next generation begins, or at once when the member
     /// is in the current one.
-    pub(crate) async fn join(&self, group: &str, join: Join) -> Result<JoinReply, JoinRefusal> {
+    pub(crate) async fn join(&self, group: PermittedGroup<'_>, join: Join) -> Result<JoinReply, JoinRefusal> {
         let failed = |code| JoinRefusal { code, member: String::new() };
         let answer = self.ask(group, |answer| GroupRequest::Join(Box::new(join), answer)).await;
         answer.map_err(failed)?
     }
 
     /// Waits for the member's assignment.
-    pub(crate) async fn sync(&self, group: &str, sync: Sync) -> Result<SyncReply, ResponseError> {
+    pub(crate) async fn sync(&self, group: PermittedGroup<'_>, sync: Sync) -> Result<SyncReply, ResponseError> {
         self.ask(group, |answer| GroupRequest::Sync(sync, answer)).await?
     }
 
-    pub(crate) async fn heartbeat(&self, group: &str, who: ClaimedMember) -> Result<(), ResponseError> {
+    pub(crate) async fn heartbeat(&self, group: PermittedGroup<'_>, who: ClaimedMember) -> Result<(), ResponseError> {
         self.ask(group, |answer| GroupRequest::Heartbeat(who, answer)).await?
     }
 
     /// Removes members; each gets its own reply.
     pub(crate) async fn leave(
         &self,
-        group: &str,
+        group: PermittedGroup<'_>,
         members: Vec<MemberIdentity>,
     ) -> Result<Vec<Result<(), ResponseError>>, ResponseError> {
         self.ask(group, |answer| GroupRequest::Leave(members, answer)).await
@@ -134,16 +135,20 @@ impl GroupCoordinator {
     }
 
     /// Whether this member may commit offsets now. The commit checks the generation again.
-    pub(crate) async fn may_commit(&self, group: &str, who: Option<ClaimedMember>) -> Result<(), ResponseError> {
-        if who.is_none() && !self.is_kept(group) {
+    pub(crate) async fn may_commit(
+        &self,
+        group: PermittedGroup<'_>,
+        who: Option<ClaimedMember>,
+    ) -> Result<(), ResponseError> {
+        if who.is_none() && !self.is_kept(group.name()) {
             return Ok(());
         }
         self.ask(group, |answer| GroupRequest::MayCommit(who, answer)).await?
     }
 
     /// Describes a group with its members; `None` when it has none.
-    pub(crate) async fn describe(&self, group: &str) -> Result<Option<GroupStatus>, ResponseError> {
-        if !self.is_kept(group) {
+    pub(crate) async fn describe(&self, group: PermittedGroup<'_>) -> Result<Option<GroupStatus>, ResponseError> {
+        if !self.is_kept(group.name()) {
             return Ok(None);
         }
         let described = self.ask(group, GroupRequest::Describe).await?;
@@ -162,11 +167,11 @@ impl GroupCoordinator {
     /// Sends a request to a group's task, and starts the task when there is none.
     async fn ask<T>(
         &self,
-        group: &str,
+        group: PermittedGroup<'_>,
         ask: impl FnOnce(oneshot::Sender<T>) -> GroupRequest,
     ) -> Result<T, ResponseError> {
         let (sender, answer) = oneshot::channel();
-        self.send(group, ask(sender)).await;
+        self.send(group.name(), ask(sender)).await;
         // The task panicked: its members rejoin.
         answer.await.map_err(|_| ResponseError::NotCoordinator)
     }

@@ -21,6 +21,7 @@ mod offsets;
 mod old_commits;
 mod one_broker;
 mod packed;
+mod permissions;
 mod produce;
 mod read_only;
 mod sasl;

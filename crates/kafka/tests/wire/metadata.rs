@@ -53,7 +53,7 @@ async fn asking_creates_a_topic_when_client_and_settings_allow_it() {
     let invalid = client.topic("no/slashes").await;
     assert_eq!(invalid.error_code, ResponseError::InvalidTopicException.code());
 
-    let world = World::with(Settings { auto_create_topics: false, ..Settings::default() }).await;
+    let world = World::with(Settings { auto_create_topics: Some(false), ..Settings::default() }).await;
     assert_eq!(world.client().await.topic("t").await.error_code, unknown);
 }
 

@@ -39,7 +39,7 @@ fn enable(database: &Database) -> KeyText {
 }
 
 async fn enabled() -> (World, KeyText) {
-    let world = World::new().await;
+    let world = World::with(Settings { auto_create_topics: Some(true), ..Settings::default() }).await;
     let key = enable(&world.database);
     (world, key)
 }

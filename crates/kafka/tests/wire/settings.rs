@@ -124,7 +124,7 @@ async fn no_fetch_waits_longer_than_an_idle_connection_may() {
 async fn settings_that_cannot_be_are_refused_all_at_once() {
     let settings = Settings {
         advertised: vec![AdvertisedAddress { host: String::new(), port: 0 }],
-        auto_create_topics: true,
+        auto_create_topics: Some(true),
         auto_create_partitions: 0,
         frame_bytes_max: 1,
         fetch_bytes_max: usize::MAX,
