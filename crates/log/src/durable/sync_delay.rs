@@ -37,6 +37,11 @@ const PATIENCE_SYNCS: u64 = 3;
 /// duration.
 const WAIT_SYNCS: u64 = 6;
 
+/// The longest duration of a sync, in nanoseconds, of which the waits are multiples. The first sync
+/// of a log may take seconds, or the clock may jump during it. The next sync does not wait for
+/// multiples of that.
+const SYNC_NS_MAX: u64 = 10_000_000;
+
 const _: () = assert!(PATIENCE_SYNCS <= WAIT_SYNCS, "a wait for one caller is part of the whole wait");
 
 /// See the module.
@@ -97,6 +102,7 @@ impl SyncDelay {
         assert!(self.wait.is_none(), "a sync begins when the wait for callers is over");
         let callers = sleepers as u64 + 1;
         let fastest_ns = self.fastest_ns.map_or(took_ns, |fastest| took_ns.min(fastest + fastest / 16 + 1));
+        let fastest_ns = fastest_ns.min(SYNC_NS_MAX);
         self.fastest_ns = Some(fastest_ns);
         self.wait = (self.paused == 0).then(|| Wait {
             until: Position::new(appended.get() + records.min(callers)),
@@ -267,6 +273,15 @@ mod tests {
         assert_eq!(delay.next(Position::new(2), || 30), Next::Sleep);
         delay.watched(false, Position::new(2));
         assert_eq!(delay.next(Position::new(2), || 40), watch(PATIENCE_NS - 10));
+    }
+
+    #[test]
+    fn a_first_sync_of_a_minute_makes_nobody_wait_for_minutes() {
+        let mut delay = SyncDelay::default();
+        delay.answered(8, 16, Position::ZERO, 0, 60_000_000_000);
+        assert_eq!(delay.next(Position::new(1), || 0), Next::Watch(Duration::from_nanos(PATIENCE_SYNCS * SYNC_NS_MAX)));
+        delay.watched(false, Position::new(1));
+        assert_eq!(delay.next(Position::new(1), || WAIT_SYNCS * SYNC_NS_MAX), Next::Begin);
     }
 
     #[test]
