@@ -96,7 +96,6 @@ impl Serve {
         let opening = self.graph_memory.of_server(builder).open_and_report()?;
         log_recovery(&opening, opening_watch.elapsed());
         let OpenedDatabase { database, recovery, .. } = opening;
-        check_access(&database, &self.data)?;
         log_mode(&self.data);
         if let Some(tls) = &tls {
             log_certificate(tls);
@@ -117,13 +116,16 @@ impl Serve {
         let slow_sync = Cell::new(self.log.slow_sync());
         let mut reload = Reload { settings, logger: &logger, slow_sync: &slow_sync, servers: &servers };
         let mut tls_watch = TlsWatch::new(servers.tls().cloned());
+        let mut had_access_control = database.access().rules().is_enabled();
         let look = || {
             watch.look(slow_sync.get());
             tls_watch.look();
             logger.report_repeated();
-            if database.access().rules().is_enabled() {
-                servers.stop_because(StopReason::AccessControl);
+            let has_access_control = database.access().rules().is_enabled();
+            if had_access_control && !has_access_control {
+                servers.stop_because(StopReason::AccessDisabled);
             }
+            had_access_control |= has_access_control;
         };
         let reason = servers.wait_with_reload(look, || reload.run())?;
         let stop = Stopwatch::start();
@@ -139,7 +141,13 @@ impl Serve {
         info!(target: TARGET, commits, stop_ms = millis(stop.elapsed()), "stopped");
         stopped?;
         writeln!(out, "stopped after {}", counted(commits, "commit"))?;
-        if reason == StopReason::AccessControl { Err(has_access_control(&self.data)) } else { Ok(()) }
+        match reason {
+            StopReason::AccessDisabled => Err(CommandError::new(
+                "access control was disabled: the server stopped, so that it lets nobody in unasked; start it again to \
+                 serve everybody",
+            )),
+            StopReason::Interrupt | StopReason::Terminate | StopReason::Program => Ok(()),
+        }
     }
 
     /// Checks every setting.
@@ -256,23 +264,6 @@ fn tell_recovery(out: &mut dyn Write, recovery: &Recovery) -> Result {
 
 /// Most hidden objects that are named.
 const HIDDEN_TOLD_MAX: usize = 16;
-
-/// Refuses to serve a database whose access control is enabled: the servers do not check
-/// permissions, so each client could do everything.
-fn check_access(database: &Database, data: &Path) -> Result {
-    match database.access().rules().is_enabled() {
-        true => Err(has_access_control(data)),
-        false => Ok(()),
-    }
-}
-
-fn has_access_control(data: &Path) -> CommandError {
-    CommandError::new(format!(
-        "{} has access control enabled, and this version's servers do not check permissions: open the database in a \
-         program, or disable access control there with `Database::access().disable()`",
-        data.display()
-    ))
-}
 
 /// Warns of objects that Kafka clients do not see, because another object has their topic name.
 fn tell_hidden(out: &mut dyn Write, database: &Database) -> Result {

@@ -27,8 +27,8 @@ pub enum StopReason {
     Terminate,
     /// The program itself, because a part of it ended.
     Program,
-    /// Access control was enabled, and the servers do not check it.
-    AccessControl,
+    /// Access control was disabled while the servers ran.
+    AccessDisabled,
 }
 
 impl fmt::Display for StopReason {
@@ -37,7 +37,7 @@ impl fmt::Display for StopReason {
             StopReason::Interrupt => "SIGINT",
             StopReason::Terminate => "SIGTERM",
             StopReason::Program => "a server ended",
-            StopReason::AccessControl => "access control was enabled",
+            StopReason::AccessDisabled => "access control was disabled",
         })
     }
 }

@@ -30,19 +30,29 @@ fn a_server_stops_on_a_signal_with_status_0_and_keeps_acknowledged_commits() {
 }
 
 #[test]
-fn a_database_with_access_control_is_not_served_to_everybody() {
+fn a_running_server_checks_its_clients_from_the_moment_when_access_control_is_enabled() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    let database = quire::Database::open(&data).expect("opened");
-    database.access().init("root").expect("enabled");
-    drop(database);
-    run_on(&data, &["serve", "--http", "127.0.0.1:0"]).failed_with("has access control enabled");
-    let database = quire::Database::open(&data).expect("opened");
-    database.access().disable().expect("disabled");
-    drop(database);
     let server = Server::start(&data);
-    quire::Database::open(&data).expect("opened").access().init("second").expect("enabled");
-    assert_eq!(server.ended().0, Some(1), "a running server notices");
+    assert_eq!(server.ask("GET", "/v1/queues", "").0, 200);
+    let database = quire::Database::open(&data).expect("opened beside the server");
+    let key = database.access().init("root").expect("enabled");
+    assert_eq!(server.ask("GET", "/v1/queues", "").0, 401);
+    assert_eq!(server.ask_with("GET", "/v1/queues", "", &bearer(key.reveal())).0, 200);
+    assert_eq!(server.stop_by("INT").0, Some(0));
+    let server = Server::start(&data);
+    assert_eq!(server.ask("GET", "/v1/queues", "").0, 401, "it is enabled in the log");
+    assert_eq!(server.ask_with("GET", "/v1/queues", "", &bearer(key.reveal())).0, 200);
+    let second = database.access().create_key("root", quire::NewApiKey::default()).expect("created");
+    database.access().drop_key(key.id()).expect("dropped");
+    assert_eq!(server.ask_with("GET", "/v1/queues", "", &bearer(key.reveal())).0, 401);
+    assert_eq!(server.ask_with("GET", "/v1/queues", "", &bearer(second.reveal())).0, 200);
+    database.access().disable().expect("disabled");
+    assert_eq!(server.ended().0, Some(1), "it does not serve everybody from now on");
+}
+
+fn bearer(key: &str) -> String {
+    format!("Authorization: Bearer {key}\r\n")
 }
 
 /// A database whose second and last commit is damaged, as after a crash.

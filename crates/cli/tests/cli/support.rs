@@ -229,11 +229,17 @@ impl Server {
     /// The status and the body of the response to a request.
     #[track_caller]
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, serde_json::Value) {
+        self.ask_with(method, path, body, "")
+    }
+
+    /// The same, for a request with more header lines.
+    #[track_caller]
+    pub(crate) fn ask_with(&self, method: &str, path: &str, body: &str, lines: &str) -> (u16, serde_json::Value) {
         let mut stream = TcpStream::connect(&self.http).expect("it listens");
         let length = body.len();
         write!(
             stream,
-            "{method} {path} HTTP/1.0\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.0\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{lines}\r\n{body}",
             self.http
         )
         .expect("it reads");
