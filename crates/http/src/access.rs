@@ -292,9 +292,8 @@ pub(crate) async fn change_key(
     params: Params,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
-    let key = key_id(&key)?;
     let change = move |access: &AccessControl<'_>, body: &BodyText| {
-        body.parse::<KeyChange>()?.apply(key, access).map_err(|error| refused(&error))
+        body.parse::<KeyChange>()?.apply(key_id(&key)?, access).map_err(|error| refused(&error))
     };
     caller.change_by(&app, params, body, change).await
 }
@@ -306,8 +305,8 @@ pub(crate) async fn remove_key(
     caller: AccessCaller,
     params: Params,
 ) -> Result<JsonResponse, Problem> {
-    let key = key_id(&key)?;
-    caller.change(&app, params, move |access| drop_key(key, access).map_err(|error| refused(&error))).await
+    let drop = move |access: &AccessControl<'_>| drop_key(key_id(&key)?, access).map_err(|error| refused(&error));
+    caller.change(&app, params, drop).await
 }
 
 /// `GET /v1/access/roles`: lists the roles.
@@ -371,13 +370,17 @@ pub(crate) async fn remove_rule(
     caller: AccessCaller,
     mut params: Params,
 ) -> Result<JsonResponse, Problem> {
-    let subject = parse("subject", &required(&mut params, "subject")?)?;
-    let rule = RuleRequest::new(subject, parse("rule", &required(&mut params, "rule")?)?);
-    caller.change(&app, params, move |access| rule.remove(access).map_err(|error| refused(&error))).await
+    let (subject, rule) = (params.one("subject")?, params.one("rule")?);
+    let remove = move |access: &AccessControl<'_>| {
+        let subject = parse("subject", &required("subject", subject)?)?;
+        let rule = RuleRequest::new(subject, parse("rule", &required("rule", rule)?)?);
+        rule.remove(access).map_err(|error| refused(&error))
+    };
+    caller.change(&app, params, remove).await
 }
 
-fn required(params: &mut Params, name: &str) -> Result<String, Problem> {
-    params.one(name)?.ok_or_else(|| Problem::invalid(format!("the parameter {name} is missing")))
+fn required(name: &str, value: Option<String>) -> Result<String, Problem> {
+    value.ok_or_else(|| Problem::invalid(format!("the parameter {name} is missing")))
 }
 
 #[cfg(test)]

@@ -357,6 +357,10 @@ mod tests {
         let put = post(&routes, "/v1/events/x/subscriptions/x", subscription).await;
         assert!(put.status().is_success(), "{put:?}");
         for path in operations().iter().filter_map(OperationRow::path_with_json_body) {
+            if path == "/v1/access/init" {
+                // It is refused before its body is read: this client has no loopback address.
+                continue;
+            }
             let path = path.replace("{job}", "1-0");
             let is_name = |segment: &&str| segment.starts_with('{');
             let path = path.split('/').map(|segment| if is_name(&segment) { "x" } else { segment });
