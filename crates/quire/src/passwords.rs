@@ -42,7 +42,7 @@ impl AccessControl<'_> {
     ///
     /// db.access().create_user("ann", &["reader"])?;
     /// db.access().set_password("ann", "correct horse", NewPassword::default())?;
-    /// # Ok::<(), quire::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
