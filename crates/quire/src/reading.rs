@@ -461,6 +461,13 @@ mod tests {
         let hidden = as_client(&database, Rights::AllBut(STORE, Operation::Describe));
         let group = hidden.group("g").describe().expect("read").expect("it exists");
         assert!(group.offsets.is_empty());
+        database.topic("t").protect_unread("g", true).expect("protected");
+        let hidden = as_client(&database, Rights::AllBut(TOPIC, Operation::Describe));
+        assert!(hidden.group("g").describe().expect("read").expect("it exists").protected_in.is_empty());
+        let hidden = as_client(&database, Rights::AllBut(GROUP, Operation::Describe));
+        assert!(hidden.topic("t").statistics().expect("read").protected_for.is_empty());
+        assert_eq!(database.topic("t").statistics().expect("read").protected_for, ["g"]);
+        assert_eq!(database.group("g").describe().expect("read").expect("it exists").protected_in, ["t"]);
         assert_eq!(database.group("g").describe().expect("read").expect("it exists").offsets.len(), 1);
     }
 

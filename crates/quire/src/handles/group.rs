@@ -10,7 +10,7 @@ use crate::database::Database;
 use crate::events::EventPosition;
 use crate::handles::commit_one;
 use crate::reading::PermittedView;
-use crate::streams::{Command, Despite, MemberId, TopicRef};
+use crate::streams::{Command, Despite, MemberId, TopicId, TopicRef};
 use crate::{Error, ErrorKind, ReadView, Result};
 
 /// A consumer group. See [`Database::group`].
@@ -148,7 +148,10 @@ impl Group {
             let streams = view.streams;
             let group = streams.group_named(&self.name)?;
             let name_of = |topic| streams.topic(topic).map(|topic| topic.name.to_owned());
-            let members = streams.shared_topics(&self.name).flat_map(|topic| {
+            let is_shown = |topic: &TopicId| {
+                streams.topic(*topic).is_some_and(|topic| view.shows(ResourceKind::Topic, topic.name))
+            };
+            let members = streams.shared_topics(&self.name).filter(is_shown).flat_map(|topic| {
                 streams.members(&self.name, topic).map(move |member| GroupMember {
                     topic: name_of(topic).unwrap_or_default(),
                     member: member.id,
@@ -160,9 +163,10 @@ impl Group {
                     until: member.until,
                 })
             });
-            let protected = streams.protected_by(&self.name).filter_map(name_of);
+            let protected = streams.protected_by(&self.name).filter(is_shown).filter_map(name_of);
             let mut reads = Vec::new();
             let offsets = streams.committed_by(&self.name).filter_map(|(topic, partition, committed)| {
+                let offset = committed.offset?;
                 let read = VirtualLog::find(streams, view.events, view.jobs, topic, partition)?;
                 let source = match &read {
                     VirtualLog::Partition(_) => Source::Topic(name_of(topic)?),
@@ -174,7 +178,7 @@ impl Group {
                 }
                 reads.push(read);
                 let (start, next) = (Sequence::new(1), Sequence::new(0));
-                let (offset, metadata, time) = (committed.offset?, committed.metadata.to_owned(), committed.time);
+                let (metadata, time) = (committed.metadata.to_owned(), committed.time);
                 Some(GroupOffset { source, partition, offset, start, next, metadata, time })
             });
             let description = GroupDescription {
@@ -263,5 +267,32 @@ impl Group {
         };
         let commands = Commands { streams: slice::from_ref(&command), ..Commands::default() };
         commit_one(&self.database, &commands, |replies| &mut replies.streams).map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::streams::Committer;
+    use crate::{Commit, Message, Part};
+
+    #[test]
+    fn a_partition_without_a_position_takes_the_bounds_of_no_other() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let database = Database::open(directory.path()).expect("a database");
+        database.topic("t").create(2).expect("created");
+        for _ in 0..3 {
+            database.topic("t").produce(Message::new("m").partition(1)).expect("produced");
+        }
+        // Kafka clients may commit a negative offset.
+        for (partition, offset) in [(0, Sequence::new(u64::MAX)), (1, Sequence::new(2))] {
+            let (group, topic, by) = ("g", TopicRef::Name("t"), Committer::Anyone);
+            let commit =
+                Command::CommitOffset { group, topic, partition, offset, leader_epoch: None, metadata: "", by };
+            database.commit(&Commit::new().part(Part::Streams(commit))).expect("decided").committed().expect("kept");
+        }
+        let group = database.group("g").describe().expect("read").expect("it exists");
+        let [offset] = &group.offsets[..] else { panic!("{group:?}") };
+        assert_eq!((offset.partition, offset.start.get(), offset.next.get(), offset.lag()), (1, 0, 3, 1));
     }
 }

@@ -226,7 +226,8 @@ impl Topic {
             TopicStatistics { settings: TopicSettings::default(), protected_for: Vec::new(), partitions: Vec::new() };
         loop {
             let first = statistics.partitions.len() as u32;
-            let found = self.database.read_for(self.resource(), Operation::Describe, |view| -> Result<_> {
+            self.database.check_permission(self.resource(), Operation::Describe)?;
+            let found = self.database.read_permitted(|view| -> Result<_> {
                 let Some(topic) = view.streams.topic_named(&self.name) else { return Ok(None) };
                 let few = first..topic.partitions.min(first.saturating_add(PARTITIONS_AT_ONCE));
                 view.history.claim(few.len() as u64)?;
@@ -234,7 +235,8 @@ impl Topic {
                     let bytes = view.streams.partition_bytes(topic.id, number).unwrap_or_default();
                     Some((number, view.streams.partition(topic.id, number).ok()?, bytes))
                 };
-                let protected_for: Vec<String> = view.streams.protecting(topic.id).map(ToOwned::to_owned).collect();
+                let shown = view.streams.protecting(topic.id).filter(|group| view.shows(ResourceKind::Group, group));
+                let protected_for: Vec<String> = shown.map(ToOwned::to_owned).collect();
                 let is_last = few.end == topic.partitions;
                 Ok(Some((topic.settings, protected_for, few.filter_map(partition).collect::<Vec<_>>(), is_last)))
             })?;
