@@ -103,12 +103,13 @@ impl Serve {
         let servers = Servers::start(&database, &self.addresses, self.server_settings()?, tls)?;
         #[cfg(feature = "otlp")]
         export.iter_mut().for_each(|export| export.export_metrics(servers.metrics()));
-        log_addresses(servers.addresses());
+        let has_access_control = database.access().rules().is_enabled();
+        log_addresses(servers.addresses(), has_access_control);
         writeln!(out, "data        {}", self.data.display())?;
         tell_recovery(out, &recovery)?;
         tell_hidden(out, &database)?;
         writeln!(out, "durability  {}", database.durability())?;
-        tell_addresses(out, servers.addresses())?;
+        tell_addresses(out, servers.addresses(), has_access_control)?;
         writeln!(out, "serving until Ctrl-C")?;
         out.flush()?;
         let mut watch =
@@ -116,7 +117,7 @@ impl Serve {
         let slow_sync = Cell::new(self.log.slow_sync());
         let mut reload = Reload { settings, logger: &logger, slow_sync: &slow_sync, servers: &servers };
         let mut tls_watch = TlsWatch::new(servers.tls().cloned());
-        let mut had_access_control = database.access().rules().is_enabled();
+        let mut had_access_control = has_access_control;
         let look = || {
             watch.look(slow_sync.get());
             tls_watch.look();
@@ -236,11 +237,12 @@ fn log_recovery(opening: &OpenedDatabase, took: Duration) {
     recovery.damage.iter().for_each(log_damage);
 }
 
-/// Logs the addresses of the servers. An address that other machines can reach is a warning.
-fn log_addresses(addresses: &Addresses) {
+/// Logs the addresses of the servers. An address that other machines can reach without credentials
+/// is a warning.
+fn log_addresses(addresses: &Addresses, has_access_control: bool) {
     for (flag, address) in addresses.all() {
         let front_end = flag.trim_start_matches('-');
-        match address.is_open() {
+        match address.is_open() && !has_access_control {
             false => info!(target: TARGET, front_end, %address, "listening"),
             true => {
                 warn!(target: TARGET, front_end, %address, "listening without authentication; other machines can reach it");
@@ -279,14 +281,17 @@ fn tell_hidden(out: &mut dyn Write, database: &Database) -> Result {
     Ok(())
 }
 
-/// Prints the addresses of the servers, and a warning for each one that other machines can reach.
-pub(crate) fn tell_addresses(out: &mut dyn Write, addresses: &Addresses) -> Result {
+/// Prints the addresses of the servers, and a warning for each one that other machines can reach
+/// without credentials, or to which they send them in the clear.
+pub(crate) fn tell_addresses(out: &mut dyn Write, addresses: &Addresses, has_access_control: bool) -> Result {
     for (flag, address) in addresses.all() {
         writeln!(out, "{:12}{address}", flag.trim_start_matches('-'))?;
     }
     for (_, address) in addresses.all() {
-        if address.is_open() {
+        if address.is_open() && !has_access_control {
             writeln!(out, "note: other machines can reach {address}, and there is no authentication")?;
+        } else if address.is_in_clear() {
+            writeln!(out, "note: other machines can reach {address}, and send their API keys without TLS")?;
         }
     }
     Ok(())

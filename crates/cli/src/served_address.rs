@@ -66,6 +66,11 @@ impl ServedAddress {
     pub(crate) fn is_open(&self) -> bool {
         !self.address.is_local() && self.transport != Transport::MutualTls
     }
+
+    /// Whether other machines reach the server without TLS.
+    pub(crate) fn is_in_clear(&self) -> bool {
+        !self.address.is_local() && matches!(self.transport, Transport::Plain | Transport::ByCertificate)
+    }
 }
 
 impl FromStr for ServedAddress {

@@ -21,7 +21,8 @@ use crate::served_address::ServedAddress;
 use crate::stop::{StopReason, StopSignal};
 use crate::threads;
 
-/// Addresses to serve on. The defaults are on loopback because there is no authentication yet.
+/// Addresses to serve on. The defaults are on loopback because access control is disabled in
+/// a new database.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Addresses {
     /// Address to serve the Kafka protocol on; port 0 chooses a free port; can be repeated

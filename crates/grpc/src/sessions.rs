@@ -75,6 +75,7 @@ where
                 // A refused call has arrived too.
                 origin.first.arrived();
                 origin.counters.request_refused();
+                origin.counters.unauthenticated(error);
                 return Box::pin(async move { Ok(unauthenticated(error).into_http()) });
             }
         };

@@ -146,6 +146,7 @@ impl ConnectionGate {
             Err(_) if is_public(request.uri().path()) => self.routes.call(request).await,
             Err(error) => {
                 self.counters.request_refused();
+                self.counters.unauthenticated(error);
                 let mut response = Problem::new(Code::Unauthenticated, error.to_string()).into_response();
                 response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 Ok(response)

@@ -127,13 +127,13 @@ impl Demo {
         let mut example = Example::shop();
         if let Some(input) = input {
             writeln!(out, "\n5. A week of flights out of New York, loaded in bulk while the servers run")?;
-            tell_addresses(out, servers.addresses())?;
+            tell_addresses(out, servers.addresses(), false)?;
             out.flush()?;
             let plane = flights::load(database, input, &servers.stop_signal(), out)?;
             example = Example::flights(&plane);
         } else {
             writeln!(out)?;
-            tell_addresses(out, servers.addresses())?;
+            tell_addresses(out, servers.addresses(), false)?;
         }
         self.explore(data, servers.addresses(), &example).write(out)?;
         if self.keep {
