@@ -25,13 +25,16 @@ use crate::threads;
 /// a new database.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Addresses {
-    /// Address to serve the Kafka protocol on; port 0 chooses a free port; can be repeated
+    /// Address to serve the Kafka protocol on; port 0 chooses a free port; can be repeated;
+    /// tls:// requires TLS, plain:// excludes it
     #[arg(long, value_name = "ADDR", value_parser = tcp_address, value_delimiter = ',', default_value = "127.0.0.1:9092")]
     pub(crate) kafka: Vec<ServedAddress>,
-    /// Address to serve HTTP on; port 0 chooses a free port, unix:PATH a Unix socket
+    /// Address to serve HTTP on; port 0 chooses a free port, unix:PATH a Unix socket;
+    /// tls:// requires TLS, plain:// excludes it
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7070")]
     pub(crate) http: ServedAddress,
-    /// Address to serve gRPC on; port 0 chooses a free port, unix:PATH a Unix socket
+    /// Address to serve gRPC on; port 0 chooses a free port, unix:PATH a Unix socket;
+    /// tls:// requires TLS, plain:// excludes it
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7071")]
     pub(crate) grpc: ServedAddress,
 }

@@ -21,8 +21,9 @@
 //! ```
 //!
 //! # What it is not
-//! There is no TLS, no authentication and no HTTP/2. Bind it to loopback, or put a proxy in front.
-//! Pages of other sites are refused (`rules`).
+//! There is no HTTP/2. TLS and sessions are those of `quire-access`: a server has TLS after
+//! `Server::with_tls`, and checks its clients while access control is enabled. Without access
+//! control, bind it to loopback. Pages of other sites are refused (`rules`).
 
 mod settings;
 

@@ -21,8 +21,9 @@
 //! While access control is enabled, a client authenticates before any other request
 //! (`authentication`), and each request needs Kafka's permissions (`permissions`).
 //!
-//! Transactions and TLS are not supported, and no decisions are made here. The
-//! response to ApiVersions lists only what is offered. `docs/kafka.md` lists the supported APIs.
+//! Transactions are not supported, and no decisions are made here. TLS is that of `quire-access`,
+//! below the protocol. The response to ApiVersions lists the supported APIs, as does
+//! `docs/kafka.md`.
 
 mod server;
 mod settings;
