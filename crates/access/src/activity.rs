@@ -6,16 +6,24 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-/// The bits of the number of running requests. The bits above are the time since when the
-/// connection is idle, as the count of connections that became idle before.
+/// The bits of the number of running requests. The bits above are an [`IdleSince`].
 const RUNNING_BITS: u32 = 16;
 const RUNNING: u64 = (1 << RUNNING_BITS) - 1;
 
 /// The state of a connection that has lost its place. No connection has that many requests.
 const DISPLACED: u64 = RUNNING;
+
+/// The highest bit of the state of an idle connection: it has had a request.
+const SERVED: u64 = 1 << 63;
+
+/// How long a connection that has had a request must be idle until it can lose its place. A client
+/// with shorter pauses between its requests keeps its connection.
+const IDLE_MIN: Duration = Duration::from_secs(1);
 
 /// The activity of one connection; see the module. Clones share it.
 #[derive(Debug, Clone)]
@@ -24,32 +32,33 @@ pub struct ConnectionActivity(Arc<ActivityState>);
 /// The activity of an idle connection outside of a listener: it keeps its place.
 impl Default for ConnectionActivity {
     fn default() -> Self {
-        ConnectionActivity::new(&Arc::default())
+        ConnectionActivity::new(Instant::now())
     }
 }
 
 #[derive(Debug)]
 struct ActivityState {
     state: AtomicU64,
-    /// The count of connections of the listener that became idle.
-    idle_count: Arc<AtomicU64>,
+    /// The time that idle times are counted from. It is the same for all connections of a listener.
+    origin: Instant,
     /// Notified when the connection must end.
     needed: Notify,
 }
+
+/// Since when a connection is idle. Connections that have had no request are before all others:
+/// they lose their places first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct IdleSince(u64);
 
 /// A running request. Until it is dropped, its connection is not idle.
 #[derive(Debug)]
 pub struct RunningRequest(ConnectionActivity);
 
 impl ConnectionActivity {
-    /// The activity of a new connection, which is idle.
-    pub(crate) fn new(idle_count: &Arc<AtomicU64>) -> Self {
-        let activity = ActivityState {
-            state: AtomicU64::new(next_idle(idle_count)),
-            idle_count: Arc::clone(idle_count),
-            needed: Notify::new(),
-        };
-        ConnectionActivity(Arc::new(activity))
+    /// The activity of a new connection, which is idle. Idle times are counted from `origin`.
+    pub(crate) fn new(origin: Instant) -> Self {
+        let state = AtomicU64::new(idle_state(origin, Instant::now()));
+        ConnectionActivity(Arc::new(ActivityState { state, origin, needed: Notify::new() }))
     }
 
     /// Begins a request. `None` when the connection has lost its place: it is about to be closed.
@@ -66,15 +75,18 @@ impl ConnectionActivity {
         async move { this.0.needed.notified().await }
     }
 
-    /// Since when the connection is idle; `None` while a request runs.
-    pub(crate) fn idle_since(&self) -> Option<u64> {
+    /// Since when the connection is idle. `None` while a request runs, and when the last one ended
+    /// less than [`IDLE_MIN`] before `now`.
+    pub(crate) fn idle_since(&self, now: Instant) -> Option<IdleSince> {
         let state = self.0.state.load(Relaxed);
-        (state & RUNNING == 0).then_some(state)
+        let is_served = state & SERVED != 0;
+        let is_long = !is_served || state & !SERVED <= idle_state(self.0.origin + IDLE_MIN, now);
+        (state & RUNNING == 0 && is_long).then_some(IdleSince(state))
     }
 
     /// Takes the place of a connection that is idle since then. Returns whether it still was.
-    pub(crate) fn displace(&self, idle_since: u64) -> bool {
-        let displaced = self.0.state.compare_exchange(idle_since, DISPLACED, Relaxed, Relaxed).is_ok();
+    pub(crate) fn displace(&self, IdleSince(state): IdleSince) -> bool {
+        let displaced = self.0.state.compare_exchange(state, DISPLACED, Relaxed, Relaxed).is_ok();
         if displaced {
             self.end();
         }
@@ -89,14 +101,18 @@ impl ConnectionActivity {
 
 impl Drop for RunningRequest {
     fn drop(&mut self) {
-        let ActivityState { state, idle_count, .. } = &*self.0.0;
-        let subtract = |state| Some(if state & RUNNING == 1 { next_idle(idle_count) } else { state - 1 });
+        let ActivityState { state, origin, .. } = &*self.0.0;
+        let subtract =
+            |state| Some(if state & RUNNING == 1 { SERVED | idle_state(*origin, Instant::now()) } else { state - 1 });
         state.fetch_update(Relaxed, Relaxed, subtract).expect("it always subtracts");
     }
 }
 
-fn next_idle(idle_count: &AtomicU64) -> u64 {
-    idle_count.fetch_add(1, Relaxed) << RUNNING_BITS
+/// The state of a connection without a request that is idle since then: microseconds since `origin`.
+fn idle_state(origin: Instant, since: Instant) -> u64 {
+    let us = since.saturating_duration_since(origin).as_micros();
+    let us_max = (SERVED >> RUNNING_BITS) - 1;
+    u64::try_from(us).unwrap_or(us_max).min(us_max) << RUNNING_BITS
 }
 
 #[cfg(test)]
@@ -104,23 +120,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_is_idle_again_after_its_last_request() {
-        let activity = ConnectionActivity::new(&Arc::default());
-        let since = activity.idle_since().expect("new connections are idle");
+    fn a_connection_is_idle_again_some_time_after_its_last_request() {
+        let activity = ConnectionActivity::default();
+        let later = || Instant::now() + IDLE_MIN;
+        let since = activity.idle_since(Instant::now()).expect("new connections are idle");
         let requests = [activity.begin().expect("a place"), activity.begin().expect("a place")];
         let [first, second] = requests;
         drop(first);
-        assert_eq!(activity.idle_since(), None);
+        assert_eq!(activity.idle_since(later()), None);
         assert!(!activity.displace(since), "a request runs");
+        let end = Instant::now();
         drop(second);
-        assert!(activity.idle_since().is_some_and(|later| later > since));
+        assert_eq!(activity.idle_since(end + IDLE_MIN / 2), None, "the request has just ended");
+        assert!(activity.idle_since(later()).is_some_and(|idle| idle > since));
         assert!(!activity.displace(since), "a request ran meanwhile");
     }
 
     #[test]
+    fn a_connection_without_a_request_is_before_one_that_had_one() {
+        let origin = Instant::now();
+        let served = ConnectionActivity::new(origin);
+        drop(served.begin());
+        let silent = ConnectionActivity::new(origin);
+        let since = |activity: &ConnectionActivity| activity.idle_since(Instant::now() + IDLE_MIN).expect("idle");
+        assert!(since(&silent) < since(&served));
+    }
+
+    #[test]
     fn a_displaced_connection_begins_no_request() {
-        let activity = ConnectionActivity::new(&Arc::default());
-        assert!(activity.displace(activity.idle_since().expect("idle")));
-        assert!(activity.begin().is_none() && activity.idle_since().is_none());
+        let activity = ConnectionActivity::default();
+        assert!(activity.displace(activity.idle_since(Instant::now()).expect("idle")));
+        assert!(activity.begin().is_none() && activity.idle_since(Instant::now()).is_none());
     }
 }

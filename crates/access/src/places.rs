@@ -2,7 +2,8 @@
 //!
 //! A new connection beyond a limit takes the place of the longest idle connection: of its own
 //! address at the limit of an address, of the address with the most connections at the limit on
-//! all. It is refused if each of those connections has a running request.
+//! all. Connections that have had no request lose their places first. The new connection is refused
+//! if each of those connections has a running request, or had one within the last second.
 //!
 //! Invariant: a connection has a place from its admission until it is dropped or displaced. So the
 //! numbers of open connections exceed the limits by at most [`DISPLACED_MAX`], the displaced
@@ -12,11 +13,12 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::activity::ConnectionActivity;
 use crate::peer::{Origin, Peer};
@@ -35,7 +37,8 @@ pub(crate) struct Places {
     /// The number of connections beyond the limit that are admitted for health and metrics.
     reserve: usize,
     taken: Mutex<TakenPlaces>,
-    idle_count: Arc<AtomicU64>,
+    /// The time that idle times are counted from.
+    origin: Instant,
     /// Notified when a displaced connection has ended.
     displaced_ended: Notify,
     counters: Arc<ConnectionCounters>,
@@ -89,7 +92,7 @@ impl Places {
             limit_per_address: AtomicUsize::new(settings.per_address_max()),
             reserve,
             taken: Mutex::default(),
-            idle_count: Arc::default(),
+            origin: Instant::now(),
             displaced_ended: Notify::new(),
             counters: Arc::default(),
         })
@@ -106,7 +109,7 @@ impl Places {
     pub(crate) fn take(self: &Arc<Self>, peer: &Peer) -> Result<ConnectionPlace, Refusal> {
         self.counters.accepted();
         let origin = peer.origin();
-        let activity = ConnectionActivity::new(&self.idle_count);
+        let activity = ConnectionActivity::new(self.origin);
         let mut taken = self.taken();
         taken.count += 1;
         let id = taken.count;
@@ -157,10 +160,11 @@ impl Places {
 
     /// Displaces the longest idle connection of these origins. Returns whether there was one.
     fn displace(&self, taken: &mut TakenPlaces, origins: &[Origin]) -> bool {
+        let now = Instant::now();
         loop {
             let places = origins.iter().filter_map(|origin| Some((origin, taken.by_origin.get(origin)?)));
             let idle = places.flat_map(|(origin, places)| {
-                places.iter().filter_map(|(id, activity)| Some((activity.idle_since()?, *origin, *id)))
+                places.iter().filter_map(|(id, activity)| Some((activity.idle_since(now)?, *origin, *id)))
             });
             let Some((idle_since, origin, id)) = idle.min_by_key(|(idle_since, ..)| *idle_since) else {
                 return false;

@@ -11,7 +11,7 @@ const ARRIVAL_BYTES_PER_S: u64 = 256 << 10;
 pub struct ConnectionSettings {
     /// Maximum number of connections. A further one takes the place of the longest idle connection
     /// of the address with the most connections. It is closed if all of those have running
-    /// requests. Default: 4,096; at least 1.
+    /// requests, or had one within the last second. Default: 4,096; at least 1.
     pub connections_max: usize,
     /// Maximum number of connections from one address: from one IPv4 address, one IPv6 network of
     /// 64 bits, or one user of a Unix socket. A further one takes the place of the longest idle

@@ -87,9 +87,6 @@ async fn the_longest_idle_connection_of_an_address_gives_its_place_to_a_new_one(
     let world = World::with(Settings { connections_per_address_max: Some(3), ..Settings::default() }).await;
     let [mut waiting, mut first, mut second] = [world.client().await, world.client().await, world.client().await];
     busy(&world, &mut waiting, 1).await;
-    for client in [&mut first, &mut second] {
-        client.call(3, &ApiVersionsRequest::default()).await;
-    }
     let mut new = world.client().await;
     assert!(first.is_closed().await);
     for client in [&mut second, &mut new] {
