@@ -166,7 +166,7 @@ impl Places {
             let idle = places.flat_map(|(origin, places)| {
                 places.iter().filter_map(|(id, activity)| Some((activity.idle_since(now)?, *origin, *id)))
             });
-            let Some((idle_since, origin, id)) = idle.min_by_key(|(idle_since, ..)| *idle_since) else {
+            let Some((idle_since, origin, id)) = idle.min_by_key(|(idle_since, _, id)| (*idle_since, *id)) else {
                 return false;
             };
             let activity = taken.remove(origin, id).expect("it was found");
