@@ -108,7 +108,8 @@ impl Drop for RunningRequest {
     }
 }
 
-/// The state of a connection without a request that is idle since then: microseconds since `origin`.
+/// The state of a connection without a request that is idle since then: the microseconds since
+/// `origin`.
 fn idle_state(origin: Instant, since: Instant) -> u64 {
     let us = since.saturating_duration_since(origin).as_micros();
     let us_max = (SERVED >> RUNNING_BITS) - 1;
