@@ -23,12 +23,11 @@ type Client struct {
 }
 
 // Dial returns a client of the server at this address, for example 127.0.0.1:7071. It connects with the first call.
-// Without options, it does not use TLS.
+// Without grpc.WithTransportCredentials among the options, it does not use TLS.
 func Dial(address string, options ...grpc.DialOption) (*Client, error) {
-	if len(options) == 0 {
-		options = []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
-	}
-	connection, err := grpc.NewClient(address, options...)
+	// A later option of the same kind wins.
+	plain := grpc.WithTransportCredentials(insecure.NewCredentials())
+	connection, err := grpc.NewClient(address, append([]grpc.DialOption{plain}, options...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -41,6 +40,25 @@ func Dial(address string, options ...grpc.DialOption) (*Client, error) {
 		connection: connection,
 	}, nil
 }
+
+// WithKey sends an API key with every call. Over a network, use TLS as well.
+func WithKey(key string) grpc.DialOption {
+	return grpc.WithPerRPCCredentials(apiKey(key))
+}
+
+// apiKey is a bearer token. Its text is not shown.
+type apiKey string
+
+func (key apiKey) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(key)}, nil
+}
+
+// RequireTransportSecurity is false: a server on this machine has no TLS by default.
+func (apiKey) RequireTransportSecurity() bool { return false }
+
+func (apiKey) String() string { return "API key" }
+
+func (apiKey) GoString() string { return "API key" }
 
 // Close ends the connection.
 func (client *Client) Close() error {

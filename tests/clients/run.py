@@ -91,7 +91,7 @@ def typescript(quire, target):
     shutil.rmtree(folder / "dist", ignore_errors=True)
     tests = run(["npm", "test", "--silent"], folder, QUIRE=str(quire))
     passed = int(re.search(r"^# pass (\d+)$", tests, re.M)[1])
-    assert passed >= 9, tests
+    assert passed >= 11, tests
     print(f"TypeScript: {passed} tests passed")
 
 
@@ -102,6 +102,8 @@ def go(quire, target):
     fetched(["go", "mod", "download"], GO, **local)
     run(["go", "vet", "./..."], GO, **local)
     run(["go", "run", "./internal/generate", "-check"], GO, **local)
+    tests = run(["go", "test", "-count=1", "-v", "."], GO, QUIRE=str(quire), **local)
+    assert "--- PASS: TestAKey" in tests, tests
     program = str(target / "clients-go-orders")
     run(["go", "build", "-o", program, "./examples/orders"], GO, **local)
     with server(quire) as addresses:

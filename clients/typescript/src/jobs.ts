@@ -139,19 +139,21 @@ export class Queue {
   ): Promise<void> {
     const lost = new AbortController();
     const ended = new AbortController();
-    const beat = async (fields: { [field: string]: unknown }): Promise<void> => {
+    const beat = async (fields: { [field: string]: unknown }, onceMs?: number): Promise<void> => {
       const body = { token: job.token, lease_ms: leaseMs, ...fields };
       const key = crypto.randomUUID();
-      await this.transport.call("POST", path`/v1/jobs/${job.job}/heartbeat`, { body, key, signal: ended.signal }).catch((error) => {
+      const call = { body, key, signal: ended.signal, onceMs };
+      await this.transport.call("POST", path`/v1/jobs/${job.job}/heartbeat`, call).catch((error) => {
         if (error instanceof QuireError && !error.isTransient) lost.abort(error);
         throw error;
       });
     };
     const beating = (async () => {
-      while (!ended.signal.aborted && !lost.signal.aborted) {
-        await sleep(leaseMs / 3, ended.signal);
-        // A heartbeat without an answer is followed by the next one.
-        await beat({}).catch(() => undefined);
+      for (let wait = leaseMs / 3; !ended.signal.aborted && !lost.signal.aborted; ) {
+        await sleep(wait, ended.signal);
+        // A heartbeat without an answer is followed by the next one before the lease ends.
+        const isAnswered = await beat({}, leaseMs / 4).then(() => true, () => false);
+        wait = isAnswered ? leaseMs / 3 : leaseMs / 24;
       }
     })().catch(() => undefined);
     let outcome: Outcome;

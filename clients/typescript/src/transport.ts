@@ -4,6 +4,8 @@ import type { Json } from "./json.js";
 export interface Options {
   /** Sends the requests; the global `fetch` by default. */
   fetch?: typeof fetch;
+  /** An API key, sent with every request as a bearer token. Over a network, use a URL with `https`. */
+  apiKey?: string;
   /** Headers of every request. */
   headers?: Record<string, string>;
   /** How often a request is sent at most, the first time included; 6 by default. */
@@ -22,6 +24,8 @@ export interface Call {
   signal?: AbortSignal | undefined;
   /** How long the server may wait before it answers. */
   waitMs?: number | undefined;
+  /** Sends the request once, and waits this long for the answer, instead of the limits of the client. */
+  onceMs?: number | undefined;
 }
 
 export type QueryValue = string | number | boolean | readonly (string | number)[] | undefined;
@@ -37,13 +41,17 @@ export class Transport {
   readonly #options: Options;
 
   constructor(url: string, options: Options) {
-    this.#base = url.replace(/\/+$/, "");
+    this.#base = baseOf(url);
+    if (options.apiKey !== undefined && !/^[!-~]+$/.test(options.apiKey)) {
+      throw new TypeError("an API key must be of visible ASCII characters, without spaces");
+    }
     this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
     this.#options = options;
   }
 
   async call<T>(method: string, path: string, call: Call = {}): Promise<T> {
-    const attempts = call.key !== undefined || call.isRead === true ? (this.#options.attempts ?? 6) : 1;
+    const isRepeatable = call.onceMs === undefined && (call.key !== undefined || call.isRead === true);
+    const attempts = isRepeatable ? (this.#options.attempts ?? 6) : 1;
     for (let attempt = 1; ; attempt += 1) {
       try {
         const response = await this.send(method, path, call);
@@ -61,11 +69,13 @@ export class Transport {
   /** Sends a request once. The caller reads the body. */
   async send(method: string, path: string, call: Call, isStream = false): Promise<Response> {
     const headers: Record<string, string> = { ...this.#options.headers };
+    if (this.#options.apiKey !== undefined) headers["authorization"] = `Bearer ${this.#options.apiKey}`;
     if (call.body !== undefined) headers["content-type"] = "application/json";
     if (call.key !== undefined) headers["idempotency-key"] = call.key;
     const limits = call.signal ? [call.signal] : [];
-    if (!isStream) limits.push(AbortSignal.timeout((this.#options.timeoutMs ?? 30_000) + (call.waitMs ?? 0)));
-    const init: RequestInit = { method, headers, signal: AbortSignal.any(limits) };
+    if (!isStream) limits.push(AbortSignal.timeout(call.onceMs ?? (this.#options.timeoutMs ?? 30_000) + (call.waitMs ?? 0)));
+    // A server of Quire redirects no request, and a key must not reach another host.
+    const init: RequestInit = { method, headers, signal: AbortSignal.any(limits), redirect: "error" };
     if (call.body !== undefined) init.body = JSON.stringify(call.body);
     const response = await this.#fetch(this.#base + path + queryOf(call.query), init).catch((error: unknown) => {
       call.signal?.throwIfAborted();
@@ -74,6 +84,19 @@ export class Transport {
     if (response.ok) return response;
     throw await problemOf(response);
   }
+}
+
+/** The start of every URL. The message of an error does not contain what may be a secret. */
+function baseOf(url: string): string {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed === undefined || !["http:", "https:"].includes(parsed.protocol)) {
+    throw new TypeError("the URL of a server must be http://HOST:PORT or https://HOST:PORT");
+  }
+  if (parsed.username !== "" || parsed.password !== "") {
+    throw new TypeError("the URL of a server has a user: give an API key as `apiKey`");
+  }
+  if (parsed.search !== "" || parsed.hash !== "") throw new TypeError("the URL of a server has a query");
+  return parsed.origin + parsed.pathname.replace(/\/+$/, "");
 }
 
 async function whole(response: Response): Promise<unknown> {

@@ -100,7 +100,7 @@ test("a worker acknowledges with a commit, fails, snoozes, and keeps long jobs",
   for (const task of ["commit", "throw", "snooze", "long"]) await queue.enqueue({ task });
   let left = 4;
   const runs: string[] = [];
-  const leaseMs = 1_000;
+  const leaseMs = 2_000;
   await queue.work(
     async (job, context) => {
       const { task } = job.payload as { task: string };
@@ -111,7 +111,7 @@ test("a worker acknowledges with a commit, fails, snoozes, and keeps long jobs",
       if (task === "throw") throw new Error("no paper");
       if (task === "snooze") return Outcome.snooze(3_600_000);
       await context.save({ page: 3 });
-      await new Promise((resolve) => setTimeout(resolve, 2.5 * leaseMs));
+      await new Promise((resolve) => setTimeout(resolve, 1.5 * leaseMs));
       assert.equal(context.signal.aborted, false);
       return { pages: 7 };
     },
@@ -179,6 +179,48 @@ test("the example of orders runs, and does each step once", async () => {
   const program = fileURLToPath(new URL("../examples/orders.js", import.meta.url));
   const { stdout } = await promisify(execFile)(process.execPath, [program, server.url]);
   assert.match(stdout, /^the second attempt: .*condition.*\nmails: 1, events: 2\n$/);
+});
+
+test("a key gives the rights of its user, and a missing key or permission is a refusal with its code", async () => {
+  const locked = await Server.start();
+  try {
+    const init = await fetch(`${locked.url}/v1/access/init`, {
+      method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ user: "root" }),
+    });
+    const { key } = (await init.json()) as { key: string };
+    const commit = (client: Quire): Promise<unknown> => client.commit([append("s", [{ type: "A" }])]);
+    await assert.rejects(commit(new Quire(locked.url)), { name: "QuireError", status: 401, code: "unauthenticated" });
+    const wrong = new Quire(locked.url, { apiKey: `${key.slice(0, -1)}${key.endsWith("A") ? "B" : "A"}` });
+    await assert.rejects(commit(wrong), { name: "QuireError", status: 401 });
+    const root = new Quire(locked.url, { apiKey: key });
+    await commit(root);
+    assert.equal(await root.store("s").head(), 1);
+    for await (const event of root.store("s").subscribe()) {
+      assert.equal(event.type, "A");
+      break;
+    }
+    const post = async (path: string, body: unknown): Promise<{ key: string }> => {
+      const headers = { "content-type": "application/json", authorization: `Bearer ${key}` };
+      const answer = await fetch(`${locked.url}/v1/access/${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+      assert.equal(answer.status, 200);
+      return (await answer.json()) as { key: string };
+    };
+    await post("users", { user: "ann", roles: ["reader"] });
+    const ann = new Quire(locked.url, { apiKey: (await post("keys", { user: "ann", lifetime_ms: 60_000 })).key });
+    assert.equal(await ann.store("s").head(), 1);
+    await assert.rejects(commit(ann), { name: "QuireError", status: 403, code: "not_permitted" });
+  } finally {
+    await locked.stop();
+  }
+});
+
+test("an address with more than a server, and a key that is no header, are refused without their secrets", () => {
+  for (const url of ["ftp://secret", "http://me:secret@127.0.0.1:1", "http://127.0.0.1:1?key=secret", "secret"]) {
+    assert.throws(() => new Quire(url), (error) => error instanceof TypeError && !error.message.includes("secret"));
+  }
+  assert.throws(() => new Quire("http://127.0.0.1:1", { apiKey: "secret\n" }), (error) => {
+    return error instanceof TypeError && !error.message.includes("secret");
+  });
 });
 
 async function events(read: AsyncIterable<StoredEvent>): Promise<string[]> {
