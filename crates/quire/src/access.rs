@@ -10,8 +10,8 @@ use std::time::Duration;
 use quire_model::{Operation, Resource, micros_of};
 use quire_shard::{AuditAuthor, Commands, Replies, Shard};
 use quire_system::{
-    AccessRule, BuiltInRole, Command, KeyId, KeyText, NewKey, Principal, Reply, RuleSet, RuleSubject, SecretHash,
-    System,
+    AccessRule, BuiltInRole, Command, DatabaseSecret, KeyId, KeyText, NewKey, Principal, Reply, RuleSet, RuleSubject,
+    SecretHash, System,
 };
 use sha2::{Digest, Sha256};
 
@@ -185,6 +185,27 @@ impl<'a> AccessControl<'a> {
     /// [`ErrorKind::Failed`].
     pub fn list(&self) -> Result<System> {
         self.database.read_for(Resource::ACCESS, Operation::Describe, |view| view.system.clone())?.wait()
+    }
+
+    /// Returns the secret of the database, from which servers make up salts. The first call commits
+    /// a random one, which stays the same as long as the database.
+    ///
+    /// # Errors
+    /// The errors of a commit, and when the system has no random numbers.
+    pub fn secret(&self) -> Result<DatabaseSecret> {
+        if let Some(secret) = self.rules().secret() {
+            return Ok(secret.clone());
+        }
+        let mut random = [0; 32];
+        getrandom::fill(&mut random).map_err(|error| {
+            Error::new(ErrorKind::Io, format!("the system has no random numbers for a secret: {error}"))
+        })?;
+        self.change(&[Command::PutSecret { secret: DatabaseSecret(random) }])?;
+        // Another process may have been first.
+        self.list()?
+            .secret()
+            .cloned()
+            .ok_or_else(|| Error::new(ErrorKind::Failed, "the secret of the database is missing after its commit"))
     }
 
     /// Returns the published rules, compiled for checks. Other processes' changes are included.

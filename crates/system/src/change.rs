@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::{AccessRule, ApiKey, KeyId, RuleSubject, User};
+use crate::{AccessRule, ApiKey, DatabaseSecret, KeyId, RuleSubject, User};
 
 /// What an entry changes. An entry holds the whole new value of its user, key or role, so the state
 /// follows from the last entry of each.
@@ -18,4 +18,5 @@ pub(crate) enum AccessChange {
     RuleAdded { subject: RuleSubject, rule: AccessRule },
     RuleRemoved { subject: RuleSubject, rule: AccessRule },
     StateSet { is_enabled: bool },
+    SecretPut { secret: DatabaseSecret },
 }

@@ -7,21 +7,22 @@ use quire_model::{Place, Position};
 
 use crate::System;
 use crate::codec::{
-    put_key, put_role, put_rule, put_subject, put_user, read_bool, read_key, read_role, read_rule, read_subject,
-    read_user, unlike,
+    put_key, put_role, put_rule, put_subject, put_user, read_bool, read_key, read_role, read_rule, read_secret,
+    read_subject, read_user, unlike,
 };
 use crate::state::PutEntry;
 
-/// The version of the checkpoint.
-const VERSION: u8 = 1;
+/// The version of the checkpoint. Version 1 has no secret.
+const VERSION: u8 = 2;
 
 impl System {
-    /// Version 1, then the state. The bytes of users, keys and roles are those of entry bodies. The
+    /// Version 2, then the state. The bytes of users, keys and roles are those of entry bodies. The
     /// place of a user or key is that of its entry:
     ///
     /// ```text
-    /// 1 │ enabled u8 │ changed at v │ n v, n × (place, user +) │ n v, n × (place, key +)
-    ///   │ n v, n × role + │ n v, n × (holder, rule)          place: position v, index v
+    /// 2 │ enabled u8 │ changed at v │ n v, n × (place, user +) │ n v, n × (place, key +)
+    ///   │ n v, n × role + │ n v, n × (holder, rule) │ secret +, empty without one
+    /// place: position v, index v
     /// ```
     pub(crate) fn save_to(&self, out: &mut Encoder) {
         out.u8(VERSION).u8(u8::from(self.is_enabled));
@@ -52,11 +53,13 @@ impl System {
             put_subject(subject, out);
             put_rule(rule, out);
         }
+        out.bytes(self.secret.as_ref().map_or(&[], |secret| &secret.0));
     }
 
     pub(crate) fn load_from(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
-        if from.u8()? != VERSION {
-            return Err(unlike("version 1 of the access rules", from));
+        let version = from.u8()?;
+        if !(1..=VERSION).contains(&version) {
+            return Err(unlike("version 1 or 2 of the access rules", from));
         }
         let is_enabled = read_bool(from)?;
         let mut system = System { is_enabled, changed_at: Position::new(from.varint()?), ..System::default() };
@@ -76,6 +79,14 @@ impl System {
         }
         for _ in 0..from.varint()? {
             system.rules.insert_mut((read_subject(from)?, read_rule(from)?));
+        }
+        if version > 1 {
+            let secret = from.bytes()?;
+            if !secret.is_empty() {
+                let mut whole = Decoder::new(secret);
+                system.secret = Some(read_secret(&mut whole)?);
+                whole.end()?;
+            }
         }
         Ok(system)
     }

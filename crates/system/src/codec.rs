@@ -8,7 +8,8 @@ use quire_model::{EntryKind, ModelId, Operation, ResourceKind, Timestamp};
 
 use crate::change::AccessChange;
 use crate::{
-    AccessRule, ApiKey, KeyId, RuleEffect, RulePattern, RuleSubject, ScramCredential, ScramMechanism, SecretHash, User,
+    AccessRule, ApiKey, DatabaseSecret, KeyId, RuleEffect, RulePattern, RuleSubject, ScramCredential, ScramMechanism,
+    SecretHash, User,
 };
 
 const fn kind(number: u8) -> EntryKind {
@@ -24,6 +25,7 @@ pub(crate) const ROLE_DROPPED: EntryKind = kind(6);
 pub(crate) const RULE_ADDED: EntryKind = kind(7);
 pub(crate) const RULE_REMOVED: EntryKind = kind(8);
 pub(crate) const STATE_SET: EntryKind = kind(9);
+pub(crate) const SECRET_PUT: EntryKind = kind(10);
 
 /// The flags of a key.
 const ENABLED: u8 = 1;
@@ -43,6 +45,7 @@ impl AccessChange {
             AccessChange::RuleAdded { .. } => RULE_ADDED,
             AccessChange::RuleRemoved { .. } => RULE_REMOVED,
             AccessChange::StateSet { .. } => STATE_SET,
+            AccessChange::SecretPut { .. } => SECRET_PUT,
         }
     }
 
@@ -64,6 +67,9 @@ impl AccessChange {
             }
             AccessChange::StateSet { is_enabled } => {
                 out.u8(u8::from(*is_enabled));
+            }
+            AccessChange::SecretPut { secret } => {
+                out.raw(&secret.0);
             }
         }
     }
@@ -92,6 +98,7 @@ impl AccessChange {
                 AccessChange::RuleRemoved { subject: read_subject(&mut from)?, rule: read_rule(&mut from)? }
             }
             STATE_SET => AccessChange::StateSet { is_enabled: read_bool(&mut from)? },
+            SECRET_PUT => AccessChange::SecretPut { secret: read_secret(&mut from)? },
             _ => return Err(unlike("a kind of entry that this program knows", &from)),
         };
         from.end()?;
@@ -228,6 +235,10 @@ fn read_rules(from: &mut Decoder<'_>) -> Result<Vec<AccessRule>, CodecError> {
 fn read_id(from: &mut Decoder<'_>) -> Result<KeyId, CodecError> {
     let id = core::str::from_utf8(from.raw(10)?).ok().and_then(KeyId::parse);
     id.ok_or(unlike("the id of a key", from))
+}
+
+pub(crate) fn read_secret(from: &mut Decoder<'_>) -> Result<DatabaseSecret, CodecError> {
+    from.raw(32)?.try_into().map(DatabaseSecret).map_err(|_| unlike("a secret", from))
 }
 
 pub(crate) fn read_bool(from: &mut Decoder<'_>) -> Result<bool, CodecError> {

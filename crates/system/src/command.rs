@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use quire_model::Timestamp;
 
-use crate::{AccessRule, KeyId, RuleSubject, ScramCredential, ScramMechanism, SecretHash};
+use crate::{AccessRule, DatabaseSecret, KeyId, RuleSubject, ScramCredential, ScramMechanism, SecretHash};
 
 /// A change of users, credentials, roles or rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +91,11 @@ pub enum Command<'c> {
         /// The rule.
         rule: &'c AccessRule,
     },
+    /// Gives the database a secret, from which servers make up salts. A secret that exists stays.
+    PutSecret {
+        /// Random bytes.
+        secret: DatabaseSecret,
+    },
     /// Enables access control, which needs an enabled user with the role `admin`.
     Enable,
     /// Disables access control. Users, keys and rules stay, without effect.
@@ -140,6 +145,7 @@ impl Command<'_> {
             Command::DropRole { .. } => "drop_role",
             Command::AddRule { .. } => "add_rule",
             Command::RemoveRule { .. } => "remove_rule",
+            Command::PutSecret { .. } => "put_secret",
             Command::Enable => "enable_access",
             Command::Disable => "disable_access",
         }
@@ -160,6 +166,7 @@ impl Command<'_> {
             Command::PutRole { role, rules } => format!("role {role}: {}", joined(rules)),
             Command::DropRole { role } => format!("role {role}"),
             Command::AddRule { subject, rule } | Command::RemoveRule { subject, rule } => format!("{subject}: {rule}"),
+            Command::PutSecret { .. } => "secret of the database".to_string(),
             Command::Enable | Command::Disable => "access control".to_string(),
         }
     }

@@ -73,6 +73,9 @@ impl System {
                 let is_known = self.rules.contains(&pair);
                 Ok(is_known.then_some(AccessChange::RuleRemoved { subject: pair.0, rule: pair.1 }))
             }
+            Command::PutSecret { secret } => {
+                Ok(self.secret.is_none().then(|| AccessChange::SecretPut { secret: secret.clone() }))
+            }
             Command::Enable if self.is_enabled => Err(Refusal::AlreadyEnabled),
             Command::Enable => {
                 let is_admin = |user: &User| user.is_enabled && has_admin(user);

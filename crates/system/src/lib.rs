@@ -67,7 +67,7 @@ pub use rule::{AccessRule, RuleEffect, RulePattern, RuleProblem, RuleSubject};
 pub use rule_set::{Principal, RuleSet};
 pub use rule_text::NotARule;
 pub use scram::{
-    SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, SCRAM_SALT_BYTES, SCRAM_SALT_BYTES_MAX, ScramCredential,
-    ScramMechanism, ScramShape,
+    DatabaseSecret, SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, SCRAM_SALT_BYTES, SCRAM_SALT_BYTES_MAX,
+    ScramCredential, ScramMechanism, ScramShape,
 };
 pub use state::{System, User};

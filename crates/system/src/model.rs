@@ -37,6 +37,7 @@ impl Model for System {
             | Command::DropRole { .. }
             | Command::AddRule { .. }
             | Command::RemoveRule { .. }
+            | Command::PutSecret { .. }
             | Command::Enable
             | Command::Disable => Operation::Alter,
         };

@@ -11,7 +11,8 @@ use quire_model::{Operation, Position, Resource, ResourceKind, Timestamp};
 
 use crate::grants::{Grants, Masks, NameMap};
 use crate::{
-    ApiKey, BuiltInRole, KeyId, RuleSubject, ScramCredential, ScramMechanism, ScramShape, SecretHash, System, User,
+    ApiKey, BuiltInRole, DatabaseSecret, KeyId, RuleSubject, ScramCredential, ScramMechanism, ScramShape, SecretHash,
+    System, User,
 };
 
 /// An authenticated caller.
@@ -35,6 +36,7 @@ pub struct RuleSet {
     keys: NameMap<KeyId, KeyGrants>,
     /// For each of [`ScramMechanism::ALL`].
     usual_scram: [ScramShape; 2],
+    secret: Option<DatabaseSecret>,
 }
 
 #[derive(Debug, Default)]
@@ -91,7 +93,8 @@ impl System {
         let keys = self.keys().map(|(id, key)| (id, compiled(key))).collect();
         let usual_scram = ScramMechanism::ALL.map(|mechanism| self.usual_scram(mechanism));
         let (generation, is_enabled) = (self.changed_at(), self.is_enabled());
-        RuleSet { generation, is_enabled, everyone, principals, keys, usual_scram }
+        let secret = self.secret().cloned();
+        RuleSet { generation, is_enabled, everyone, principals, keys, usual_scram, secret }
     }
 
     /// The shape of most credentials of a mechanism.
@@ -230,6 +233,11 @@ impl RuleSet {
     /// credential, so that the answer does not reveal which users exist.
     pub fn usual_scram(&self, mechanism: ScramMechanism) -> ScramShape {
         self.usual_scram[mechanism as usize - 1]
+    }
+
+    /// The secret of the database; `None` until a server has given it one.
+    pub fn secret(&self) -> Option<&DatabaseSecret> {
+        self.secret.as_ref()
     }
 
     fn user(&self, name: &str) -> Option<&User> {

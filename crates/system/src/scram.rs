@@ -61,6 +61,19 @@ impl Default for ScramShape {
     }
 }
 
+/// Random bytes that stay the same as long as the database. It shows nothing of them.
+///
+/// Servers make up the salts of users without a password from it. So a made-up salt is the same
+/// after a restart, like a real one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DatabaseSecret(pub [u8; 32]);
+
+impl fmt::Debug for DatabaseSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DatabaseSecret")
+    }
+}
+
 /// A credential of a user for one mechanism. It shows its iterations only.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScramCredential {

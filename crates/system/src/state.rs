@@ -10,7 +10,7 @@ use quire_model::{Place, Position};
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
 use crate::change::AccessChange;
-use crate::{AccessRule, ApiKey, BuiltInRole, KeyId, RuleSubject, ScramCredential};
+use crate::{AccessRule, ApiKey, BuiltInRole, DatabaseSecret, KeyId, RuleSubject, ScramCredential};
 
 /// Principals, credentials, roles and rules of a database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +22,7 @@ pub struct System {
     pub(crate) keys: RedBlackTreeMapSync<KeyId, PutEntry<ApiKey>>,
     pub(crate) roles: RedBlackTreeMapSync<String, Vec<AccessRule>>,
     pub(crate) rules: RedBlackTreeSetSync<(RuleSubject, AccessRule)>,
+    pub(crate) secret: Option<DatabaseSecret>,
 }
 
 /// A value with credentials, and the entry that has it: earlier entries leave the disk.
@@ -83,6 +84,11 @@ impl System {
         self.rules.iter().map(|(subject, rule)| (subject, rule))
     }
 
+    /// The secret of the database; `None` until a server has given it one.
+    pub fn secret(&self) -> Option<&DatabaseSecret> {
+        self.secret.as_ref()
+    }
+
     /// Whether this is a role, built in or not.
     pub(crate) fn has_role(&self, role: &str) -> bool {
         BuiltInRole::of_name(role).is_some() || self.roles.contains_key(role)
@@ -120,6 +126,7 @@ impl System {
                 self.rules.remove_mut(&(subject, rule));
             }
             AccessChange::StateSet { is_enabled } => self.is_enabled = is_enabled,
+            AccessChange::SecretPut { secret } => self.secret = Some(secret),
         }
     }
 

@@ -7,8 +7,8 @@ use quire_model::codec::Decoder;
 use quire_model::memory::World;
 use quire_model::{DecideError, Model, Operation, Position, Resource, ResourceKind, Timestamp};
 use quire_system::{
-    AccessLimit, AccessNameProblem, AccessRule, Command, KEY_RULES_MAX, KeyId, NewKey, Refusal, RulePattern,
-    RuleProblem, RuleSubject, ScramCredential, ScramMechanism, ScramShape, SecretHash, System,
+    AccessLimit, AccessNameProblem, AccessRule, Command, DatabaseSecret, KEY_RULES_MAX, KeyId, NewKey, Refusal,
+    RulePattern, RuleProblem, RuleSubject, ScramCredential, ScramMechanism, ScramShape, SecretHash, System,
 };
 
 fn world() -> World<System> {
@@ -367,6 +367,7 @@ fn full() -> World<System> {
             commit(&mut world, Command::AddRule { subject: &subject, rule }).unwrap();
         });
     }
+    commit(&mut world, Command::PutSecret { secret: DatabaseSecret([7; 32]) }).unwrap();
     commit(&mut world, Command::Enable).unwrap();
     world
 }
@@ -386,6 +387,24 @@ fn a_state_with_everything_is_read_back_and_no_part_of_it_is_another_state() {
         // Half of a name is a name; everything else is refused.
         let _ = world.model.check_applicable(&shorter);
     }
+}
+
+#[test]
+fn the_secret_of_a_database_is_given_once_and_shows_nothing() {
+    let mut world = world();
+    commit(&mut world, Command::CreateUser { user: "root", roles: &[] }).unwrap();
+    assert_eq!(world.model.rule_set().secret(), None);
+    // A checkpoint from before there were secrets.
+    let saved = World::saved(&world.model);
+    let earlier = [&[1], &saved[1..saved.len() - 1]].concat();
+    assert_eq!(System::load(&mut Decoder::new(&earlier)), Ok(world.model.clone()));
+
+    let first = DatabaseSecret([7; 32]);
+    assert_eq!(commit(&mut world, Command::PutSecret { secret: first.clone() }), Ok(true));
+    assert_eq!(commit(&mut world, Command::PutSecret { secret: DatabaseSecret([8; 32]) }), Ok(false));
+    assert_eq!(world.model.rule_set().secret(), Some(&first));
+    let shown = format!("{first:?} {}", Command::PutSecret { secret: first.clone() }.thing());
+    assert!(!shown.contains('7'), "{shown}");
 }
 
 /// Replaced and dropped credentials leave the disk with the next compaction. Nothing else does.
