@@ -2,16 +2,16 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use quire::Timestamp;
-use quire::system::{Principal, RuleSet};
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep};
+use quire::Database;
+use quire::system::Principal;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::SaslMechanism;
 use super::exchange::{NONCE_BYTES, SaslExchange, SaslFailure, SaslStep};
-use super::failures::FailedAttempts;
+use super::failures::{AttemptTurn, FailedAttempts, SaslAttempt};
 use super::password::PasswordCheck;
 use super::secret::SaslSecret;
 use crate::peer::Peer;
@@ -40,8 +40,7 @@ const CHECKED_MAX: usize = 4_096;
 ///
 /// let mut exchange = authenticator.begin(SaslMechanism::Plain)?;
 /// let message = format!("\0root\0{}", key.reveal());
-/// let rules = db.access().rules();
-/// let progress = authenticator.answer(&mut exchange, message.as_bytes(), &rules, db.now(), &peer).await?;
+/// let progress = authenticator.answer(&mut exchange, message.as_bytes(), &db, &peer).await?;
 /// let SaslProgress::Authenticated { principal, .. } = progress else { panic!("PLAIN has one message") };
 /// assert_eq!(&*principal.name, "root");
 /// # Ok(())
@@ -49,10 +48,15 @@ const CHECKED_MAX: usize = 4_096;
 /// ```
 #[derive(Debug)]
 pub struct SaslAuthenticator {
-    secret: SaslSecret,
+    /// The secret of the database, from the first message on.
+    secret: OnceLock<SaslSecret>,
+    /// Stands for the secret while the database takes no commits.
+    stand_in: SaslSecret,
     checked: Mutex<CheckedPasswords>,
     checks: Arc<Semaphore>,
     failures: Mutex<FailedAttempts>,
+    /// Wakes waiting attempts when another one has freed its turn.
+    freed: Notify,
 }
 
 /// The response to a message of a client that has not failed.
@@ -70,16 +74,18 @@ pub enum SaslProgress {
 }
 
 impl SaslAuthenticator {
-    /// Creates the state of a server, with a new secret.
+    /// Creates the state of a server of one database.
     ///
     /// # Errors
     /// When the system has no random numbers.
     pub fn new() -> io::Result<Self> {
         Ok(SaslAuthenticator {
-            secret: SaslSecret::new(random()?),
+            secret: OnceLock::new(),
+            stand_in: SaslSecret::new(random()?),
             checked: Mutex::default(),
             checks: Arc::new(Semaphore::new(CHECKS_AT_A_TIME)),
             failures: Mutex::default(),
+            freed: Notify::new(),
         })
     }
 
@@ -91,55 +97,121 @@ impl SaslAuthenticator {
         Ok(SaslExchange::new(mechanism, random::<NONCE_BYTES>()?))
     }
 
-    /// Answers the next message of a client, with the rules as they are at `now`.
+    /// Answers the next message of a client. `database` is that of the owner. After recent failures
+    /// of the client's address, or for the user, the message waits for its turn.
     ///
     /// # Errors
-    /// [`SaslFailure`], after a pause that grows with the failures of the client's address. Close
-    /// the connection.
+    /// [`SaslFailure`], after a pause that grows with these failures. Close the connection. The
+    /// failure counts even if the client does not wait for it.
     pub async fn answer(
         &self,
         exchange: &mut SaslExchange,
         message: &[u8],
-        rules: &RuleSet,
-        now: Timestamp,
+        database: &Database,
         peer: &Peer,
     ) -> Result<SaslProgress, SaslFailure> {
-        let progress = match exchange.answer(message, rules, now, &self.secret) {
-            Ok(SaslStep::Challenge(message)) => Ok(SaslProgress::Challenge(message)),
+        let secret = self.secret(database).await;
+        let attempt = lock(&self.failures).begin(peer.origin(), exchange.user(message), Instant::now());
+        let failures = if exchange.decides() { self.turn(&attempt).await? } else { 0 };
+        // Read after the wait.
+        let (rules, now) = (database.access().rules(), database.now());
+        let progress = match exchange.answer(message, &rules, now, &secret) {
+            Ok(SaslStep::Challenge(message)) => return Ok(SaslProgress::Challenge(message)),
             Ok(SaslStep::Authenticated { principal, message }) => {
                 Ok(SaslProgress::Authenticated { principal, message })
             }
-            Ok(SaslStep::Password(check)) => self.check(check).await,
+            Ok(SaslStep::Password(check)) => self.check(check, &secret, database, (&attempt, failures)).await,
             Err(failure) => Err(failure),
         };
-        if progress.is_err() {
-            let pause = lock(&self.failures).pause(peer.origin(), Instant::now());
-            sleep(pause).await;
-        }
+        let pause = {
+            let (mut failures, now) = (lock(&self.failures), Instant::now());
+            match &progress {
+                Ok(_) => {
+                    failures.succeed(&attempt, now);
+                    self.freed.notify_waiters();
+                    return progress;
+                }
+                Err(_) => failures.fail(&attempt, now),
+            }
+        };
+        sleep(pause).await;
         progress
     }
 
-    /// Checks a password, unless the same one was checked before.
-    async fn check(&self, check: PasswordCheck) -> Result<SaslProgress, SaslFailure> {
-        let name = check.name(&self.secret);
-        let was_right = lock(&self.checked).has(&name) && check.is_known;
-        let principal = if was_right { Some(check.principal()) } else { self.run(check).await };
-        let principal = principal.ok_or(SaslFailure)?;
-        if !was_right {
-            lock(&self.checked).add(name);
+    /// The secret of the database. A database that takes no commits, and has none yet, has a
+    /// stand-in until the next restart.
+    async fn secret(&self, database: &Database) -> SaslSecret {
+        if let Some(secret) = self.secret.get() {
+            return secret.clone();
         }
-        Ok(SaslProgress::Authenticated { principal, message: Vec::new() })
+        let database = database.clone();
+        let found = tokio::task::spawn_blocking(move || database.access().secret()).await;
+        match found {
+            Ok(Ok(secret)) => self.secret.get_or_init(|| SaslSecret::new(secret.0)).clone(),
+            _ => self.stand_in.clone(),
+        }
     }
 
-    async fn run(&self, check: PasswordCheck) -> Option<Principal> {
-        let turn = Arc::clone(&self.checks).acquire_owned().await.expect("the semaphore stays open");
-        let checked = tokio::task::spawn_blocking(move || {
-            // The turn ends with the check, even when the client has left.
-            let _turn = turn;
-            check.run()
-        });
-        checked.await.ok()?
+    /// Waits for the turn of an attempt, and returns how many failures its address had then.
+    async fn turn(&self, attempt: &SaslAttempt) -> Result<u32, SaslFailure> {
+        loop {
+            // Begun before the look, so that no wake is missed.
+            let freed = self.freed.notified();
+            let turn = lock(&self.failures).turn(attempt, Instant::now());
+            match turn {
+                AttemptTurn::Now(failures) => return Ok(failures),
+                AttemptTurn::Later(at) => {
+                    let _ = timeout_at(at, freed).await;
+                }
+                AttemptTurn::Never => return Err(SaslFailure),
+            }
+        }
     }
+
+    /// Checks a password, unless the same one was checked before. The attempt has its turn, which
+    /// it got after `failures` of its address.
+    async fn check(
+        &self,
+        check: PasswordCheck,
+        secret: &SaslSecret,
+        database: &Database,
+        (attempt, mut failures): (&SaslAttempt, u32),
+    ) -> Result<SaslProgress, SaslFailure> {
+        let name = check.name(secret);
+        let message = Vec::new();
+        if lock(&self.checked).has(&name) && check.is_known() {
+            return Ok(SaslProgress::Authenticated { principal: check.principal(), message });
+        }
+        let thread = loop {
+            let thread = Arc::clone(&self.checks).acquire_owned().await.expect("the semaphore stays open");
+            // Many attempts of an address without failures wait for the thread together. Once one
+            // of them has failed, the others wait for their turns.
+            if lock(&self.failures).failures_of(attempt, Instant::now()) == failures {
+                break thread;
+            }
+            drop(thread);
+            failures = self.turn(attempt).await?;
+        };
+        let (check, principal) = run(check, thread).await?;
+        // The user may have been disabled, or got another password, during the check.
+        let principal = principal.filter(|_| check.is_current(&database.access().rules())).ok_or(SaslFailure)?;
+        lock(&self.checked).add(name);
+        Ok(SaslProgress::Authenticated { principal, message })
+    }
+}
+
+/// Runs a check on a thread of its own.
+async fn run(
+    check: PasswordCheck,
+    thread: OwnedSemaphorePermit,
+) -> Result<(PasswordCheck, Option<Principal>), SaslFailure> {
+    let checked = tokio::task::spawn_blocking(move || {
+        // The permit ends with the check, even when the client has left.
+        let _thread = thread;
+        let principal = check.run();
+        (check, principal)
+    });
+    checked.await.map_err(|_| SaslFailure)
 }
 
 /// The names of passwords that were right, in two generations: the older one is forgotten as a
@@ -183,24 +255,40 @@ fn random<const N: usize>() -> io::Result<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
-    use quire::{Database, Durability, NewPassword};
+    use quire::system::ScramMechanism;
+    use quire::{Durability, NewPassword};
+    use tempfile::TempDir;
+    use tokio::task::JoinSet;
 
     use super::*;
+
+    fn database() -> (TempDir, Database) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let database = Database::builder(directory.path()).durability(Durability::Os).open().expect("a database");
+        database.access().create_user("ann", &[]).expect("created");
+        (directory, database)
+    }
+
+    fn peer() -> Peer {
+        let address = "127.0.0.1:1".parse().expect("an address");
+        Peer::Tcp { local: address, remote: address, tls: None }
+    }
 
     async fn plain(authenticator: &SaslAuthenticator, database: &Database, password: &str) -> bool {
         let mut exchange = authenticator.begin(SaslMechanism::Plain).expect("begun");
         let message = format!("\0ann\0{password}");
-        let address = "127.0.0.1:1".parse().expect("an address");
-        let peer = Peer::Tcp { local: address, remote: address, tls: None };
-        let (rules, now) = (database.access().rules(), database.now());
-        authenticator.answer(&mut exchange, message.as_bytes(), &rules, now, &peer).await.is_ok()
+        authenticator.answer(&mut exchange, message.as_bytes(), database, &peer()).await.is_ok()
+    }
+
+    fn failures(authenticator: &SaslAuthenticator) -> u32 {
+        let (failed, now) = (lock(&authenticator.failures), Instant::now());
+        let attempt = failed.begin(peer().origin(), None, now);
+        failed.failures_of(&attempt, now)
     }
 
     #[tokio::test]
     async fn a_right_password_is_checked_once_until_the_user_gets_another() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let database = Database::builder(directory.path()).durability(Durability::Os).open().expect("a database");
-        database.access().create_user("ann", &[]).expect("created");
+        let (_directory, database) = database();
         database.access().set_password("ann", "first", NewPassword::default()).expect("set");
         let authenticator = SaslAuthenticator::new().expect("random numbers");
         assert!(plain(&authenticator, &database, "first").await);
@@ -214,6 +302,48 @@ mod tests {
         assert!(plain(&authenticator, &database, "second").await);
         database.access().drop_password("ann").expect("dropped");
         assert!(!plain(&authenticator, &database, "second").await);
+    }
+
+    #[tokio::test]
+    async fn a_failure_counts_although_its_client_leaves() {
+        let (_directory, database) = database();
+        let authenticator = SaslAuthenticator::new().expect("random numbers");
+        authenticator.secret(&database).await;
+        tokio::select! {
+            biased;
+            _ = plain(&authenticator, &database, "qk_wrong") => panic!("the answer comes after a pause"),
+            () = std::future::ready(()) => {}
+        }
+        assert_eq!(failures(&authenticator), 1);
+    }
+
+    #[tokio::test]
+    async fn attempts_at_once_wait_for_the_failures_of_each_other() {
+        let (_directory, database) = database();
+        let authenticator = Arc::new(SaslAuthenticator::new().expect("random numbers"));
+        let mut attempts = JoinSet::new();
+        for number in 0..40 {
+            let (authenticator, database) = (Arc::clone(&authenticator), database.clone());
+            attempts.spawn(async move { plain(&authenticator, &database, &format!("guess {number}")).await });
+        }
+        assert!(!attempts.join_next().await.expect("an attempt").expect("no panic"));
+        let checked = failures(&authenticator);
+        assert!((1..20).contains(&checked), "{checked} of 40 guesses were checked in one pause");
+    }
+
+    #[tokio::test]
+    async fn made_up_salts_are_the_same_after_a_restart() {
+        let (directory, database) = database();
+        let challenge = async |database: &Database| {
+            let authenticator = SaslAuthenticator::new().expect("random numbers");
+            let mut exchange = SaslExchange::with_nonce(ScramMechanism::Sha256, "def");
+            let message = b"n,,n=nobody,r=abc";
+            authenticator.answer(&mut exchange, message, database, &peer()).await.expect("a challenge")
+        };
+        let before = challenge(&database).await;
+        drop(database);
+        let reopened = Database::open(directory.path()).expect("a database");
+        assert_eq!(challenge(&reopened).await, before);
     }
 
     #[test]

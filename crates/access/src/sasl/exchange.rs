@@ -72,6 +72,24 @@ impl SaslExchange {
         SaslExchange(ExchangeState::Scram(Box::new(ScramExchange::with_nonce(mechanism, nonce.to_owned()))))
     }
 
+    /// Whether the response to the next message says if the client is authenticated. Otherwise it
+    /// is a challenge, unless the message is malformed.
+    pub(super) fn decides(&self) -> bool {
+        match &self.0 {
+            ExchangeState::Plain | ExchangeState::Ended => true,
+            ExchangeState::Scram(scram) => scram.user().is_some(),
+        }
+    }
+
+    /// The user whose credential the next message presents, if it decides.
+    pub(super) fn user<'e>(&'e self, message: &'e [u8]) -> Option<&'e str> {
+        match &self.0 {
+            ExchangeState::Plain => plain::user_of(message),
+            ExchangeState::Scram(scram) => scram.user(),
+            ExchangeState::Ended => None,
+        }
+    }
+
     /// Answers the next message of the client, with the rules as they are at `now`.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 //!            answer ─────────┼─▶ Challenge: to the client, which answers it
 //!                            ├─▶ Password: checked on a thread of its own, two at a time
 //!                            ├─▶ Authenticated: the principal
-//!                            └─▶ failure: the same, whatever failed, after a pause
+//!                            └─▶ failure: the same, whatever failed, after a pause (`failures.rs`)
 //! ```
 //!
 //! * [`SaslAuthenticator`]: the part that all connections of a server share. It adds random
@@ -17,9 +17,9 @@
 //!
 //! # What a client without a credential can learn
 //! Nothing about users. A user that does not exist, is disabled or has no password gets a salt that
-//! looks like those of others, and takes the same steps as a wrong password. Two things can give a
-//! user away: iterations or a salt of an unusual length, and a made-up salt that changes when the
-//! server restarts.
+//! looks like those of others, and takes the same steps as a wrong password. Made-up salts follow
+//! from a secret of the database, so they stay the same after a restart. Iterations that most users
+//! do not have, or a salt of an unusual length, can give a user away.
 //!
 //! # What is not here
 //! * Channel binding. Clients that would support it may say so.

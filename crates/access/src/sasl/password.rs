@@ -1,9 +1,12 @@
 //! The check of a password that arrived in the clear.
+//!
+//! A check derives the password once for each mechanism, whatever credentials the user has. So its
+//! time does not tell which ones these are, or whether the user exists.
 
 use std::fmt;
 
 use quire::scram_credential;
-use quire::system::{Principal, ScramCredential};
+use quire::system::{Principal, RuleSet, ScramCredential, ScramMechanism};
 
 use super::hashes::is_equal;
 use super::secret::SaslSecret;
@@ -13,19 +16,49 @@ use super::secret::SaslSecret;
 pub struct PasswordCheck {
     pub(super) user: String,
     pub(super) password: String,
+    /// A credential of each mechanism.
+    pub(super) candidates: [PasswordCandidate; 2],
+}
+
+/// A credential that the password may have.
+#[derive(PartialEq, Eq)]
+pub(super) struct PasswordCandidate {
+    pub(super) credential: ScramCredential,
     /// Whether the credential is the user's, and not a made-up one.
     pub(super) is_known: bool,
-    pub(super) credential: ScramCredential,
 }
 
 impl PasswordCheck {
     /// Checks the password, and returns its principal. The check takes milliseconds, also for an
     /// unknown user.
     pub fn run(&self) -> Option<Principal> {
-        let ScramCredential { mechanism, iterations, ref salt, ref stored_key, .. } = self.credential;
-        let computed = scram_credential(mechanism, &self.password, salt.clone(), iterations);
-        let is_right = is_equal(&computed.stored_key, stored_key);
-        (is_right && self.is_known).then(|| self.principal())
+        self.run_with(scram_credential)
+    }
+
+    /// Checks the password with this derivation.
+    pub(super) fn run_with(
+        &self,
+        derive: impl Fn(ScramMechanism, &str, Vec<u8>, u32) -> ScramCredential,
+    ) -> Option<Principal> {
+        let right = self.candidates.each_ref().map(|PasswordCandidate { credential, is_known }| {
+            let ScramCredential { mechanism, iterations, ref salt, ref stored_key, .. } = *credential;
+            let computed = derive(mechanism, &self.password, salt.clone(), iterations);
+            is_equal(&computed.stored_key, stored_key) & *is_known
+        });
+        right.contains(&true).then(|| self.principal())
+    }
+
+    /// Whether the user has any credential.
+    pub(super) fn is_known(&self) -> bool {
+        self.candidates.iter().any(|candidate| candidate.is_known)
+    }
+
+    /// Whether the user still has the same credentials.
+    pub(super) fn is_current(&self, rules: &RuleSet) -> bool {
+        self.candidates.iter().all(|PasswordCandidate { credential, is_known }| {
+            let current = rules.scram(&self.user, credential.mechanism);
+            if *is_known { current == Some(credential) } else { current.is_none() }
+        })
     }
 
     pub(super) fn principal(&self) -> Principal {
@@ -33,7 +66,8 @@ impl PasswordCheck {
     }
 
     pub(super) fn name(&self, secret: &SaslSecret) -> [u8; 32] {
-        secret.name_of(&self.user, &self.password, &self.credential)
+        let [first, second] = &self.candidates;
+        secret.name_of(&self.user, &self.password, [&first.credential, &second.credential])
     }
 }
 

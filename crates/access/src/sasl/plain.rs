@@ -8,7 +8,13 @@ use quire::system::{KEY_PREFIX, KeyText, ScramMechanism, SecretHash};
 use sha2::{Digest, Sha256};
 
 use super::exchange::{Credentials, SaslFailure, SaslStep};
-use super::password::PasswordCheck;
+use super::password::{PasswordCandidate, PasswordCheck};
+
+/// The user that a message names.
+pub(super) fn user_of(message: &[u8]) -> Option<&str> {
+    let user = message.split(|byte| *byte == 0).nth(1)?;
+    std::str::from_utf8(user).ok().filter(|user| !user.is_empty())
+}
 
 pub(super) fn answer(message: &str, with: Credentials<'_>) -> Result<SaslStep, SaslFailure> {
     let mut parts = message.split('\0');
@@ -33,13 +39,10 @@ fn of_key(user: &str, text: &str, with: Credentials<'_>) -> Result<SaslStep, Sas
 }
 
 fn of_password(user: &str, password: &str, with: Credentials<'_>) -> SaslStep {
-    // The first mechanism takes less time.
-    let known = ScramMechanism::ALL.into_iter().find_map(|mechanism| with.rules.scram(user, mechanism));
-    let made_up = with.secret.made_up_credential(with.rules, user, ScramMechanism::Sha256);
-    SaslStep::Password(PasswordCheck {
-        user: user.to_owned(),
-        password: password.to_owned(),
-        is_known: known.is_some(),
-        credential: known.cloned().unwrap_or(made_up),
-    })
+    let candidates = ScramMechanism::ALL.map(|mechanism| {
+        let made_up = with.secret.made_up_credential(with.rules, user, mechanism);
+        let known = with.rules.scram(user, mechanism);
+        PasswordCandidate { is_known: known.is_some(), credential: known.cloned().unwrap_or(made_up) }
+    });
+    SaslStep::Password(PasswordCheck { user: user.to_owned(), password: password.to_owned(), candidates })
 }

@@ -50,6 +50,11 @@ impl ScramExchange {
         ScramExchange { mechanism, nonce, challenged: None }
     }
 
+    /// The user that the client named, once it was challenged.
+    pub(super) fn user(&self) -> Option<&str> {
+        self.challenged.as_ref().map(|challenged| challenged.user.as_str())
+    }
+
     pub(super) fn answer(&mut self, message: &str, with: Credentials<'_>) -> Result<SaslStep, SaslFailure> {
         match self.challenged.take() {
             None => self.challenge(ClientFirst::parse(message).ok_or(SaslFailure)?, with),

@@ -1,4 +1,4 @@
-//! The secret of a server: it makes up credentials of users that have none, and names checked
+//! The secret of a database: it makes up credentials of users that have none, and names checked
 //! passwords.
 
 use std::fmt;
@@ -7,7 +7,7 @@ use quire::system::{RuleSet, ScramCredential, ScramMechanism};
 
 use super::hashes::hmac;
 
-/// Random bytes that no client learns; see the module.
+/// Random bytes that no client learns, and that stay the same after a restart; see the module.
 #[derive(Clone)]
 pub struct SaslSecret([u8; 32]);
 
@@ -30,10 +30,11 @@ impl SaslSecret {
 
     /// The name of a password in the set of checked passwords. Another user, password or credential
     /// has another name.
-    pub(super) fn name_of(&self, user: &str, password: &str, credential: &ScramCredential) -> [u8; 32] {
+    pub(super) fn name_of(&self, user: &str, password: &str, credentials: [&ScramCredential; 2]) -> [u8; 32] {
         let lengths = [user.len(), password.len()].map(|bytes| (bytes as u64).to_le_bytes());
-        let parts =
-            [&b"password"[..], &lengths[0], &lengths[1], user.as_bytes(), password.as_bytes(), &credential.stored_key];
+        let [first, second] = credentials.map(|credential| credential.stored_key.as_slice());
+        let credentials = [first, second].concat();
+        let parts = [&b"password"[..], &lengths[0], &lengths[1], user.as_bytes(), password.as_bytes(), &credentials];
         hmac(ScramMechanism::Sha256, &self.0, &parts).try_into().expect("a hash of 32 bytes")
     }
 }

@@ -1,5 +1,7 @@
 //! Exchanges as clients have them: those of the RFCs, wrong ones, and arbitrary bytes.
 
+use std::cell::RefCell;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
@@ -428,6 +430,39 @@ fn plain_takes_a_key_with_its_id_or_its_user_and_a_password_with_its_user() {
     assert_eq!(world.plain(&format!("\0ann\0{key}")), None);
 }
 
+/// A password of a user with any credentials, and of no user, is derived once for each mechanism.
+#[test]
+fn the_check_of_a_password_takes_the_same_derivations_for_every_user() {
+    let world = World::new();
+    let access = world.database.access();
+    for (user, mechanism) in [("only-256", ScramMechanism::Sha256), ("only-512", ScramMechanism::Sha512)] {
+        access.create_user(user, &[]).expect("created");
+        let new = NewPassword { mechanisms: &[mechanism], ..NewPassword::default() };
+        access.set_password(user, PASSWORD, new).expect("set");
+    }
+    for (user, password, is_right) in [
+        ("ann", PASSWORD, true),
+        ("ann", "wrong", false),
+        ("only-256", PASSWORD, true),
+        ("only-256", "wrong", false),
+        ("only-512", PASSWORD, true),
+        ("only-512", "wrong", false),
+        ("bob", PASSWORD, false),
+        ("nobody", PASSWORD, false),
+    ] {
+        let mut exchange = SaslExchange::new(SaslMechanism::Plain, [0; 24]);
+        let step = world.answer(&mut exchange, format!("\0{user}\0{password}"));
+        let Ok(SaslStep::Password(check)) = step else { panic!("a password, not {step:?}") };
+        let derived = RefCell::new(Vec::new());
+        let principal = check.run_with(|mechanism, password, salt, iterations| {
+            derived.borrow_mut().push((mechanism, iterations));
+            scram_credential(mechanism, password, salt, iterations)
+        });
+        assert_eq!(principal.is_some(), is_right, "{user} {password}");
+        assert_eq!(derived.into_inner(), ScramMechanism::ALL.map(|mechanism| (mechanism, 4_096)), "{user}");
+    }
+}
+
 #[test]
 fn nothing_shows_a_password() {
     let world = World::new();
@@ -470,6 +505,9 @@ proptest! {
                 for message in &messages {
                     let step = world.answer(&mut exchange, message);
                     prop_assert!(!matches!(step, Ok(SaslStep::Authenticated { .. })), "{step:?}");
+                    if let Ok(SaslStep::Password(check)) = &step {
+                        prop_assert_eq!(check.run(), None);
+                    }
                     if step.is_err() {
                         exchange = SaslExchange::new(mechanism, [1; 24]);
                     }

@@ -80,9 +80,8 @@ async fn answer(
     message: &[u8],
 ) -> Result<Bytes, SaslProblem> {
     let pending = state.authentication.exchange.as_mut().ok_or(SaslProblem::NoExchange)?;
-    let (rules, now) = (broker.owner().access().rules(), broker.owner().now());
     let peer = Peer::Tcp { local: ends.local, remote: ends.remote, tls: None };
-    match broker.authenticator.answer(&mut pending.exchange, message, &rules, now, &peer).await {
+    match broker.authenticator.answer(&mut pending.exchange, message, broker.owner(), &peer).await {
         Ok(SaslProgress::Challenge(message)) => Ok(message.into()),
         Ok(SaslProgress::Authenticated { principal, message }) => {
             state.authentication.succeed(principal).map_err(|OtherPrincipal| SaslProblem::OtherPrincipal)?;
