@@ -48,6 +48,9 @@ const AHEAD_BYTES: usize = 64 << 10;
 /// once, and is answered.
 const HALF_CLOSED: Duration = Duration::from_secs(1);
 
+/// How often a connection without credentials looks whether access control was enabled.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// How long a client that gets its last response may take to close the connection itself.
 const FAREWELL: Duration = Duration::from_millis(250);
 
@@ -87,6 +90,8 @@ pub(crate) async fn serve(admission: Admission, listener: usize, broker: &Arc<Br
         frame_bytes_max: settings.frame_bytes_max,
         state: ClientState::new(caller, authentication, ClientLeft::new(left_seen)),
         pending: VecDeque::new(),
+        first_end,
+        is_limited: false,
         left_behind: None,
         output,
     };
@@ -114,6 +119,11 @@ struct Connection<'b> {
     state: ClientState,
     /// Committed requests without a response yet, in order.
     pending: VecDeque<PendingProduce>,
+    /// When the first frame must have arrived, and a client that has to authenticate must have done
+    /// so.
+    first_end: Instant,
+    /// Whether the client must authenticate before anything else.
+    is_limited: bool,
     /// The steps of all requests with `acks=0` that begin after their client has disconnected. The
     /// client has no reason to stay until all are unpacked, and together they get the steps of one.
     left_behind: Option<BoundedRequest>,
@@ -132,8 +142,7 @@ struct ReadAhead {
     frames: Frames<StreamReader>,
     /// The frames that arrived while a request was handled.
     ahead: VecDeque<RequestFrame>,
-    /// When the first frame must have arrived, and the client must be authenticated if it has to
-    /// be; `None` afterwards.
+    /// When the first frame must have arrived; `None` afterwards.
     first: Option<Instant>,
     /// How many bytes are read ahead while a request is handled.
     ahead_bytes_max: usize,
@@ -145,8 +154,35 @@ struct ReadAhead {
 
 impl Connection<'_> {
     async fn run(&mut self) -> Result<(), CloseReason> {
-        self.limit_input(self.broker.served().is_access_enabled());
-        loop {
+        if !self.is_admitted() {
+            self.is_limited = true;
+            self.limit_input();
+            // The deadline holds whatever the client sends, and while it waits for a response.
+            let admitted = timeout_at(self.first_end, self.serve_until(Connection::is_admitted)).await;
+            if !admitted.map_err(|_| CloseReason::Idle(Deadline::FirstRequest))?? {
+                return Ok(());
+            }
+            self.is_limited = false;
+            self.input.first = None;
+        }
+        self.limit_input();
+        self.serve_until(|_| false).await.map(drop)
+    }
+
+    /// Whether the client is authenticated, or need not be.
+    fn is_admitted(&self) -> bool {
+        self.state.authentication.principal.is_some() || !self.broker.served().is_access_enabled()
+    }
+
+    /// Serves requests until the client closes the connection, or `is_over` after one. Returns
+    /// whether it is.
+    async fn serve_until(&mut self, is_over: impl Fn(&Self) -> bool) -> Result<bool, CloseReason> {
+        while !is_over(self) {
+            // Access control may be enabled while the connection is open.
+            let (broker, has_credential) = (self.broker, self.state.authentication.principal.is_some());
+            let may_end = !self.is_limited && !has_credential;
+            let is_refused = || may_end && broker.served().is_access_enabled();
+            let look = if may_end { LOOK } else { self.idle };
             // Writes every response that is ready, before the frames that were read ahead are
             // handled. A failed write then reveals a client that has disconnected, even while the
             // end of its stream is behind unread frames.
@@ -156,13 +192,18 @@ impl Connection<'_> {
                     self.send_first(answer?).await?;
                     continue;
                 }
-                frame = self.input.next(self.idle), if self.pending.len() < PENDING_MAX => frame?,
+                frame = self.input.next(self.idle, look, is_refused), if self.pending.len() < PENDING_MAX => frame?,
             };
             match frame {
+                Some(_) if is_refused() => return Err(CloseReason::Unauthenticated),
                 Some(frame) => self.take(frame).await?,
-                None => return self.answer_pending().await,
+                None => {
+                    self.answer_pending().await?;
+                    return Ok(false);
+                }
             }
         }
+        Ok(true)
     }
 
     /// Handles a request: a produce request is committed and answered later, any other is answered
@@ -175,10 +216,11 @@ impl Connection<'_> {
         if self.state.authentication.is_raw() {
             return self.take_message(&frame.bytes).await;
         }
-        let must_authenticate = self.broker.served().is_access_enabled();
         let api = Request::api_of(&frame).ok_or(CloseReason::Unsupported)?;
         let session = self.state.authentication.session(self.broker.served(), api)?;
-        self.end_first(must_authenticate);
+        if !self.is_limited {
+            self.input.first = None;
+        }
         let frame_bytes = frame.bytes.len();
         let request = Request::read(frame)?;
         self.broker.counters().request();
@@ -205,8 +247,7 @@ impl Connection<'_> {
         }
         drop(running);
         self.broker.answered(timer, bytes.len());
-        self.limit_input(must_authenticate);
-        self.end_first(must_authenticate);
+        self.limit_input();
         let Some(closing) = self.state.closing.take() else { return Ok(()) };
         // Some clients report the end of the stream in place of a response right before it.
         let _ = timeout(FAREWELL, self.output.client_closed()).await;
@@ -220,22 +261,13 @@ impl Connection<'_> {
         let answer = answer.ok_or(CloseReason::AuthenticationFailed)?;
         let length = i32::try_from(answer.len()).expect("a message is short");
         self.send(&[&length.to_be_bytes()[..], &answer].concat()).await?;
-        self.limit_input(true);
-        self.end_first(true);
+        self.limit_input();
         Ok(())
     }
 
-    /// Ends the time until the first request, unless the client must authenticate first.
-    fn end_first(&mut self, must_authenticate: bool) {
-        if !must_authenticate || self.state.authentication.principal.is_some() {
-            self.input.first = None;
-        }
-    }
-
     /// Bounds the bytes of a client that must authenticate first.
-    fn limit_input(&mut self, must_authenticate: bool) {
-        let authentication = &self.state.authentication;
-        let is_limited = must_authenticate && authentication.principal.is_none();
+    fn limit_input(&mut self) {
+        let (authentication, is_limited) = (&self.state.authentication, self.is_limited);
         let bytes_max = if is_limited { authentication::FRAME_BYTES_MAX } else { self.frame_bytes_max };
         self.input.frames.accept(bytes_max.min(self.frame_bytes_max), authentication.is_raw());
         self.input.ahead_bytes_max = if is_limited { 0 } else { AHEAD_BYTES };
@@ -293,14 +325,31 @@ impl Connection<'_> {
 
 impl ReadAhead {
     /// Returns the next frame; like [`Frames::next`]. A client that sends none for `idle` is
-    /// disconnected, and one that sends no first frame or does not authenticate earlier.
-    async fn next(&mut self, idle: Duration) -> Result<Option<RequestFrame>, CloseReason> {
+    /// disconnected, and one that sends no first frame earlier. After each `look`, a client that
+    /// `is_refused` is disconnected.
+    async fn next(
+        &mut self,
+        idle: Duration,
+        look: Duration,
+        is_refused: impl Fn() -> bool,
+    ) -> Result<Option<RequestFrame>, CloseReason> {
         if let Some(frame) = self.ahead.pop_front() {
             return Ok(Some(frame));
         }
         let Some(end) = self.first else {
-            let frame = timeout(idle, self.frames.next()).await;
-            return frame.map_err(|_| CloseReason::Idle(Deadline::Idle))?;
+            let end = Instant::now() + idle;
+            loop {
+                let now = Instant::now();
+                if now >= end {
+                    return Err(CloseReason::Idle(Deadline::Idle));
+                }
+                if let Ok(frame) = timeout_at(end.min(now + look), self.frames.next()).await {
+                    return frame;
+                }
+                if is_refused() {
+                    return Err(CloseReason::Unauthenticated);
+                }
+            }
         };
         let frame = timeout_at(end, self.frames.next()).await;
         frame.map_err(|_| CloseReason::Idle(Deadline::FirstRequest))?

@@ -14,9 +14,9 @@ use quire::system::KeyText;
 use quire::{Database, Durability, ManualClock, NewApiKey, NewPassword, Timestamp};
 use quire_kafka::Settings;
 use sha2::{Digest, Sha256, Sha512};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{Client, World, about, batch, text, values};
+use crate::support::{Client, World, about, batch, frame, patiently, text, values};
 
 const UNSUPPORTED_SASL_MECHANISM: i16 = 33;
 const ILLEGAL_SASL_STATE: i16 = 34;
@@ -306,6 +306,8 @@ async fn a_client_that_is_not_authenticated_holds_little_memory_and_has_little_t
     assert!(silent.is_closed().await, "a first request is not enough");
     world.counted(|counts| counts.closed_idle == 1).await;
     assert_eq!(world.connections.statistics().ended_first_request, 1);
+
+    let (world, _) = enabled().await;
     let mut client = world.client().await;
     assert_eq!(client.log_in("PLAIN", "root", PASSWORD).await.error_code, SASL_AUTHENTICATION_FAILED);
     let mut client = world.client().await;
@@ -313,4 +315,33 @@ async fn a_client_that_is_not_authenticated_holds_little_memory_and_has_little_t
     let long_name = "t".repeat(20_000);
     client.send(12, &about(&long_name)).await;
     assert!(client.receive_frame().await.is_some(), "an authenticated client may send long requests");
+}
+
+/// A client that is never silent.
+#[tokio::test]
+async fn a_client_that_only_asks_for_versions_is_closed_at_the_deadline() {
+    let settings = Settings { first_request_timeout_ms: 200, ..Settings::default() };
+    let world = World::with(settings).await;
+    enable(&world.database);
+    let client = world.client().await;
+    let (mut input, mut output) = client.stream.into_split();
+    let many = frame(1, 3, &ApiVersionsRequest::default()).repeat(100);
+    let sending = tokio::spawn(async move { while output.write_all(&many).await.is_ok() {} });
+    let mut read = vec![0; 1 << 16];
+    patiently(async { while input.read(&mut read).await.is_ok_and(|bytes| bytes > 0) {} }).await;
+    world.counted(|counts| counts.closed_idle == 1 && counts.connections_open == 0).await;
+    assert_eq!(world.connections.statistics().ended_first_request, 1);
+    sending.await.expect("no panic");
+}
+
+/// A connection that was served before access control was enabled, and sends nothing.
+#[tokio::test]
+async fn an_open_connection_is_closed_when_access_control_is_enabled() {
+    let world = World::new().await;
+    let (mut silent, mut used) = (world.client().await, world.client().await);
+    assert!(used.may().await);
+    silent.call(3, &ApiVersionsRequest::default()).await;
+    enable(&world.database);
+    assert!(silent.is_closed().await && used.is_closed().await);
+    world.counted(|counts| counts.closed_unauthenticated == 2).await;
 }
