@@ -87,14 +87,16 @@ pub(crate) fn permitted(
 /// Finds the topic with this id, for an operation of a client on it.
 ///
 /// # Errors
-/// When the topic does not exist, or the client may not perform the operation.
+/// When the topic does not exist, or the client may not perform the operation. Ids can be guessed,
+/// so a topic that the client may not describe has the answer of an unknown id (KIP-516).
 pub(crate) fn permitted_by_id(
     database: u128,
     view: &PermittedView<'_>,
     uuid: Uuid,
     operation: Operation,
 ) -> Result<KafkaTopic, KafkaError> {
-    let topic = with_uuid(database, view, uuid).ok_or_else(KafkaError::unknown_topic_id)?;
+    let is_shown = |topic: &KafkaTopic| check_topic(view, topic, Operation::Describe).is_ok();
+    let topic = with_uuid(database, view, uuid).filter(is_shown).ok_or_else(KafkaError::unknown_topic_id)?;
     check_topic(view, &topic, operation).map(|()| topic)
 }
 

@@ -128,12 +128,12 @@ pub(crate) async fn handle_incremental(
 fn check(broker: &Broker, name: &str, of: i8) -> Result<(), KafkaError> {
     match of {
         TOPIC => broker.read_published(|database, view| {
-            let found = topics::permitted(database, view, name, Operation::AlterConfigs);
-            // The commit reports an unknown topic.
-            found.map(drop).or_else(|failure| match failure.code {
-                ResponseError::UnknownTopicOrPartition => Ok(()),
-                _ => Err(failure),
-            })
+            match topics::permitted(database, view, name, Operation::AlterConfigs) {
+                Ok(topic) => read_only::refusal(&topic, TopicOperation::OtherSettings).map_or(Ok(()), Err),
+                // The commit reports an unknown topic.
+                Err(failure) if failure.code == ResponseError::UnknownTopicOrPartition => Ok(()),
+                Err(failure) => Err(failure),
+            }
         })?,
         _ => {
             broker.check_cluster(Operation::AlterConfigs)?;
@@ -173,7 +173,7 @@ fn change(
     configs::change(changes, name, change, broker.batch_bytes_max())
 }
 
-/// The topic's cleanup policy. The commit reports a topic of a store or queue.
+/// The topic's cleanup policy. The commit reports an unknown topic.
 fn cleanup(broker: &Broker, topic: &str) -> Result<Cleanup, KafkaError> {
     let resource = Resource::new(ResourceKind::Topic, topic);
     let look = |view: &ReadView<'_>| view.streams.settings_of(TopicRef::Name(topic));

@@ -101,6 +101,10 @@ async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) ->
         return Err(failure);
     }
     let kept = KeptSettings::default().changed(&changes.kept())?;
+    if !kept.is_empty() {
+        // The commit checks this too. A validation decides the creation only.
+        broker.check(Resource::new(ResourceKind::Topic, &name), Operation::AlterConfigs)?;
+    }
     let command = Command::CreateTopic { name: &name, partitions, settings };
     let keep = Command::KeepSettings { topic: TopicRef::Name(&name), changes: &changes.kept() };
     let commands = if kept.is_empty() { vec![command] } else { vec![command, keep] };

@@ -15,7 +15,7 @@ use kafka_protocol::messages::metadata_response::{
 use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use quire::streams::{Command, Refusal, TopicSettings};
-use quire::{Commit, Operation, Outcome, Part, Reason};
+use quire::{Commit, Operation, Outcome, Part, Reason, Resource, ResourceKind};
 use quire_access::Deadline;
 use quire_access::budget::ByteClaim;
 use tokio::time::{Instant, timeout};
@@ -175,6 +175,8 @@ fn is_limit(code: ResponseError) -> bool {
 }
 
 async fn create_within_limits(broker: &Broker, name: &str, creations_left: &mut usize) -> Result<(), KafkaError> {
+    // A client that may not create the topic takes none of the rate, which all clients share.
+    broker.check(Resource::new(ResourceKind::Topic, name), Operation::Create)?;
     let Some(left) = creations_left.checked_sub(1) else {
         let most = broker.settings().auto_create_request_max;
         let message = format!("auto_create_request_max of {most} topics is exceeded: request the other topics again");

@@ -18,8 +18,8 @@ use kafka_protocol::protocol::StrBytes;
 use quire::streams::wire::Batch;
 use quire::streams::{Command, Refusal, Reply as StreamReply, TopicRef};
 use quire::{
-    Commit, CommitRefusal, Database, ErrorKind, NotPermitted, Operation, Outcome, Part, PermissionRefusal, Reason,
-    Reply, Resource, ResourceKind, Ticket,
+    Commit, CommitRefusal, Database, ErrorKind, NotPermitted, Operation, Outcome, Part, PermittedView, Reason, Reply,
+    Resource, ResourceKind, Ticket,
 };
 use quire_access::BoundedRequest;
 use quire_access::budget::BudgetCaller;
@@ -172,7 +172,7 @@ impl ProducedTopic {
         let mut responses = Vec::with_capacity(self.partitions.len());
         for (index, submitted) in self.partitions {
             let response = PartitionProduceResponse::default().with_index(index);
-            responses.push(match base_offset(database, submitted).await {
+            responses.push(match base_offset(database, self.id, submitted).await {
                 Ok((base_offset, append_time_ms)) => {
                     response.with_base_offset(base_offset).with_log_append_time_ms(append_time_ms.unwrap_or(-1))
                 }
@@ -319,12 +319,13 @@ fn check_records(batch: &Batch<'_>) -> Result<(), KafkaError> {
 /// append, once they are durable.
 async fn base_offset(
     database: &Database,
+    id: Uuid,
     submitted: Result<Ticket<ProduceOutcome>, KafkaError>,
 ) -> Result<(i64, Option<i64>), KafkaError> {
     let ProduceOutcome { outcome, keyless } = submitted?.await?;
     let committed = match outcome {
         Outcome::Committed(committed) => committed,
-        Outcome::Refused(refused) => return Err(KafkaError { records: keyless, ..refusal(database, refused) }),
+        Outcome::Refused(refused) => return Err(KafkaError { records: keyless, ..refusal(database, id, refused) }),
     };
     let Some(Reply::Streams(StreamReply::Produced(produced))) = committed.replies.first() else {
         unreachable!("a produce returns offsets, not {:?}", committed.replies)
@@ -335,20 +336,17 @@ async fn base_offset(
 }
 
 /// The error for a refused batch. The commit looks for a topic: of a store or a queue it reports
-/// that there is none, or that the client may not produce to it.
-fn refusal(database: &Database, refused: CommitRefusal) -> KafkaError {
+/// that there is none, or that the client may not produce to it. A topic that the client named by
+/// its `id`, and may not describe, has the answer of an unknown id.
+fn refusal(database: &Database, id: Uuid, refused: CommitRefusal) -> KafkaError {
     let name = match &refused.reason {
+        Reason::Streams(Refusal::UnknownTopicId { .. }) | Reason::NotPermitted(_) if !id.is_nil() => {
+            let look = |view: &PermittedView<'_>| topics::permitted_by_id(database.id(), view, id, Operation::Write);
+            let found = database.read_published_permitted(look).map_err(KafkaError::from);
+            return found.flatten().err().unwrap_or_else(KafkaError::unknown_topic_id);
+        }
         Reason::Streams(Refusal::UnknownTopic { name }) => name.clone(),
         Reason::NotPermitted(NotPermitted { refusal, .. }) => refusal.name.clone(),
-        // A client that may not describe a topic gets this answer from the commit. Kafka tells it
-        // that the permission is missing.
-        Reason::Streams(Refusal::UnknownTopicId { topic }) => {
-            let exists = database.read_published_permitted(|view| view.streams.topic(*topic).is_some());
-            return match exists {
-                Ok(true) => PermissionRefusal::every(ResourceKind::Topic, Operation::Write).into(),
-                _ => refused.into(),
-            };
-        }
         _ => return refused.into(),
     };
     read_only::explained_by(database, &name, TopicOperation::Produce, refused.into())
