@@ -42,6 +42,7 @@ class Server:
         self.bootstrap = told["Kafka"][-1]
         self.password = " ".join(told["password"])
         self.key = told["key"]
+        self.tls = told["tls"]
 
     def credentials(self, mechanism):
         """Each user and password that a mechanism takes."""
@@ -142,6 +143,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", help="the example `authenticated`")
     parser.add_argument("--java", help="a command that runs the Java client, without its arguments")
+    parser.add_argument("--acls", help="a command that runs Kafka's tools for ACLs and passwords, without its arguments")
     arguments = parser.parse_args()
     program = pathlib.Path(arguments.program).resolve()
     for name, settings, round_trip, is_refused in CLIENTS:
@@ -156,6 +158,9 @@ def main():
     if arguments.java:
         with Server(program) as server:
             subprocess.run([*shlex.split(arguments.java), server.bootstrap, server.password, *server.key], check=True)
+    if arguments.acls:
+        with Server(program) as server:
+            subprocess.run([*shlex.split(arguments.acls), server.bootstrap, *server.tls, *server.key], check=True)
     print(f"SASL: {len(CLIENTS)} clients")
 
 

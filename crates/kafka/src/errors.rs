@@ -62,8 +62,10 @@ fn code_of(row: Row) -> ResponseError {
 
 impl From<Error> for KafkaError {
     fn from(error: Error) -> Self {
-        if let Some(CommitRefusal { reason: Reason::NotPermitted(refused), .. }) = error.refusal() {
-            return KafkaError::from(refused.refusal.clone());
+        match error.refusal().map(|refused| &refused.reason) {
+            Some(Reason::NotPermitted(refused)) => return KafkaError::from(refused.refusal.clone()),
+            Some(Reason::System(refusal)) => return KafkaError::new(code_of(of_system(refusal)), refusal),
+            _ => {}
         }
         KafkaError::new(code_of(of_error(error.kind())), error.for_clients())
     }

@@ -61,6 +61,9 @@ mod job_topics;
 mod partition;
 mod topics;
 
+mod acls;
+mod administration;
+
 mod errors;
 mod permissions;
 mod read_only;

@@ -51,6 +51,11 @@ pub(crate) enum Api {
     UpdateFeatures,
     ListConfigResources,
     DescribeTopicPartitions,
+    DescribeAcls,
+    CreateAcls,
+    DeleteAcls,
+    DescribeUserScramCredentials,
+    AlterUserScramCredentials,
 }
 
 impl Api {
@@ -77,7 +82,9 @@ impl Api {
             | Api::ListPartitionReassignments
             | Api::DescribeQuorum
             | Api::ListConfigResources
-            | Api::DescribeTopicPartitions => true,
+            | Api::DescribeTopicPartitions
+            | Api::DescribeAcls
+            | Api::DescribeUserScramCredentials => true,
             Api::Produce
             | Api::Fetch
             | Api::SaslHandshake
@@ -95,7 +102,10 @@ impl Api {
             | Api::DeleteTopics
             | Api::CreatePartitions
             | Api::AlterConfigs
-            | Api::IncrementalAlterConfigs => false,
+            | Api::IncrementalAlterConfigs
+            | Api::CreateAcls
+            | Api::DeleteAcls
+            | Api::AlterUserScramCredentials => false,
         }
     }
 }

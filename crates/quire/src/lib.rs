@@ -130,7 +130,7 @@ pub use handles::{GraphFilter, typed, typed_event};
 #[cfg(feature = "serde")]
 pub use json::{JsonEvent, ParseJson};
 pub use outcome::{AcceptedCommit, Outcome, Reply};
-pub use passwords::{NewPassword, PASSWORD_BYTES_MAX, scram_credential};
+pub use passwords::{NewPassword, PASSWORD_BYTES_MAX, salted_credential, scram_credential};
 pub use profile::Profile;
 pub use quire_log::{
     Access, Background, Clock, Compaction, Damage, Disk, Durability, Lock, ManualClock, Reader, Recovery, Storage,

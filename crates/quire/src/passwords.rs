@@ -104,17 +104,21 @@ fn problem_of(password: &str) -> Option<String> {
 
 /// Computes the SCRAM credential of a password (RFC 5802, section 3). It takes milliseconds.
 pub fn scram_credential(mechanism: ScramMechanism, password: &str, salt: Vec<u8>, iterations: u32) -> ScramCredential {
+    let mut salted = vec![0; mechanism.hash_bytes()];
+    let password = password.as_bytes();
+    match mechanism {
+        ScramMechanism::Sha256 => pbkdf2::pbkdf2_hmac::<Sha256>(password, &salt, iterations, &mut salted),
+        ScramMechanism::Sha512 => pbkdf2::pbkdf2_hmac::<Sha512>(password, &salt, iterations, &mut salted),
+    }
+    salted_credential(mechanism, &salted, salt, iterations)
+}
+
+/// Computes the SCRAM credential of a password that was salted with `salt` and `iterations`, as
+/// Kafka's tools send it.
+pub fn salted_credential(mechanism: ScramMechanism, salted: &[u8], salt: Vec<u8>, iterations: u32) -> ScramCredential {
     let (stored_key, server_key) = match mechanism {
-        ScramMechanism::Sha256 => {
-            let mut salted = [0; 32];
-            pbkdf2::pbkdf2_hmac::<Sha256>(password.as_bytes(), &salt, iterations, &mut salted);
-            keys_of::<Hmac<Sha256>, Sha256>(&salted)
-        }
-        ScramMechanism::Sha512 => {
-            let mut salted = [0; 64];
-            pbkdf2::pbkdf2_hmac::<Sha512>(password.as_bytes(), &salt, iterations, &mut salted);
-            keys_of::<Hmac<Sha512>, Sha512>(&salted)
-        }
+        ScramMechanism::Sha256 => keys_of::<Hmac<Sha256>, Sha256>(salted),
+        ScramMechanism::Sha512 => keys_of::<Hmac<Sha512>, Sha512>(salted),
     };
     ScramCredential { mechanism, iterations, salt, stored_key, server_key }
 }

@@ -15,6 +15,7 @@ const PROGRAMS: [&str; 3] =
     ["tests/kafka/java/Clients.java", "tests/kafka/java/Streams.java", "tests/kafka/java/Tools.java"];
 const READER: &str = "tests/kafka/java/Read.java";
 const SASL: &str = "tests/kafka/java/Sasl.java";
+const ACLS: &str = "tests/kafka/java/Acls.java";
 
 /// The directory of the client's jars; `None` when it is skipped.
 pub(super) fn jars(workspace: &Workspace) -> Option<PathBuf> {
@@ -37,6 +38,11 @@ pub(super) fn run(workspace: &Workspace, jars: &Path, bootstrap: &str) -> Result
 /// The command line, for a shell, that authenticates with the client.
 pub(super) fn sasl(jars: &Path) -> String {
     format!("java -cp '{}' {SASL}", jars.join("*").display())
+}
+
+/// The command line, for a shell, that changes ACLs and passwords with Kafka's tools.
+pub(super) fn acls(jars: &Path) -> String {
+    format!("java -cp '{}' {ACLS}", jars.join("*").display())
 }
 
 /// The command line, for a shell, that reads a partition with the client.

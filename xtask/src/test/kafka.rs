@@ -59,7 +59,7 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
     let mut sasl = Command::new(&python);
     sasl.args(["-B", SASL]).arg(&authenticated).current_dir(&workspace.root);
     if let Some(jars) = &others.java {
-        sasl.arg("--java").arg(java::sasl(jars));
+        sasl.arg("--java").arg(java::sasl(jars)).arg("--acls").arg(java::acls(jars));
     }
     succeed(&mut sasl)?;
     remove(&data)

@@ -27,6 +27,12 @@ pub(crate) mod delete_groups;
 pub(crate) mod describe_groups;
 pub(crate) mod list_groups;
 
+pub(crate) mod alter_user_scram_credentials;
+pub(crate) mod create_acls;
+pub(crate) mod delete_acls;
+pub(crate) mod describe_acls;
+pub(crate) mod describe_user_scram_credentials;
+
 pub(crate) mod alter_configs;
 pub(crate) mod alter_replica_log_dirs;
 pub(crate) mod create_partitions;
@@ -150,6 +156,23 @@ pub(crate) const OFFERED: &[OfferedApi] = &[
         0,
         0,
         &describe_topic_partitions::SCHEMA,
+    ),
+    OfferedApi::new(Api::DescribeAcls, ApiKey::DescribeAcls, 1, 3, &describe_acls::SCHEMA),
+    OfferedApi::new(Api::CreateAcls, ApiKey::CreateAcls, 1, 3, &create_acls::SCHEMA),
+    OfferedApi::new(Api::DeleteAcls, ApiKey::DeleteAcls, 1, 3, &delete_acls::SCHEMA),
+    OfferedApi::new(
+        Api::DescribeUserScramCredentials,
+        ApiKey::DescribeUserScramCredentials,
+        0,
+        0,
+        &describe_user_scram_credentials::SCHEMA,
+    ),
+    OfferedApi::new(
+        Api::AlterUserScramCredentials,
+        ApiKey::AlterUserScramCredentials,
+        0,
+        0,
+        &alter_user_scram_credentials::SCHEMA,
     ),
 ];
 
@@ -327,6 +350,23 @@ async fn handle_once(
         }
         Api::DescribeTopicPartitions => {
             SizedResponse::of(correlation_id, version, describe_topic_partitions::handle(broker, request).await?)
+        }
+        Api::DescribeAcls => {
+            SizedResponse::of(correlation_id, version, describe_acls::handle(broker, ends, request).await?)
+        }
+        Api::CreateAcls => {
+            SizedResponse::of(correlation_id, version, create_acls::handle(broker, ends, request).await?)
+        }
+        Api::DeleteAcls => {
+            SizedResponse::of(correlation_id, version, delete_acls::handle(broker, ends, request).await?)
+        }
+        Api::DescribeUserScramCredentials => {
+            let response = describe_user_scram_credentials::handle(broker, ends, request).await?;
+            SizedResponse::of(correlation_id, version, response)
+        }
+        Api::AlterUserScramCredentials => {
+            let response = alter_user_scram_credentials::handle(broker, ends, request).await?;
+            SizedResponse::of(correlation_id, version, response)
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod support;
 
+mod acls;
 mod admin;
 mod bad_input;
 mod bombs;
@@ -14,6 +15,7 @@ mod event_topics;
 mod fetch;
 mod full;
 mod groups;
+mod hidden;
 mod idempotence;
 mod job_topics;
 mod metadata;

@@ -11,8 +11,11 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::alter_partition_reassignments_request::{ReassignablePartition, ReassignableTopic};
 use kafka_protocol::messages::alter_replica_log_dirs_request::{AlterReplicaLogDir, AlterReplicaLogDirTopic};
+use kafka_protocol::messages::alter_user_scram_credentials_request::ScramCredentialDeletion;
+use kafka_protocol::messages::create_acls_request::AclCreation;
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::create_topics_request::CreatableTopic;
+use kafka_protocol::messages::delete_acls_request::DeleteAclsFilter;
 use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
@@ -42,13 +45,16 @@ use crate::offsets::listing;
 use crate::support::{Client, World, about, batch, fetching, producing, text, values};
 
 use Operation::{Alter, AlterConfigs, Create, Delete, Describe, DescribeConfigs, IdempotentWrite, Read, Write};
-use ResourceKind::{Cluster, Group, Store, Topic, TransactionalId};
+use ResourceKind::{Admin, Cluster, Group, Store, Topic, TransactionalId};
 
 /// The error codes for missing permissions.
-const TOPIC: i16 = 29;
-const GROUP: i16 = 30;
+pub(crate) const TOPIC: i16 = 29;
+pub(crate) const GROUP: i16 = 30;
 const CLUSTER: i16 = 31;
 const TRANSACTIONAL_ID: i16 = 53;
+
+/// The code for an id of a topic that the client may not describe.
+pub(crate) const UNKNOWN_TOPIC_ID: i16 = 100;
 
 const SASL_AUTHENTICATION_FAILED: i16 = 58;
 
@@ -56,7 +62,7 @@ const SASL_AUTHENTICATION_FAILED: i16 = 58;
 const OPEN: [i16; 3] = [17, 18, 36];
 
 /// The kind and the name of a resource, and an operation.
-type Permission = (ResourceKind, &'static str, Operation);
+pub(crate) type Permission = (ResourceKind, &'static str, Operation);
 
 /// A permission that a request needs, or any one of several, and the error code without it.
 type Need = (&'static [Permission], i16);
@@ -69,7 +75,20 @@ struct Row {
     needs: Vec<Need>,
     /// The codes with all needed permissions.
     done: &'static [i16],
+    /// The first version that names the topic by its id.
+    by_id_from: i16,
     ask: Ask,
+}
+
+impl Row {
+    fn by_id_from(self, version: i16) -> Self {
+        Row { by_id_from: version, ..self }
+    }
+
+    /// The code without a permission on a topic that the client may describe, or may not.
+    fn refused(&self, code: i16, version: i16, is_shown: bool) -> i16 {
+        if code == TOPIC && version >= self.by_id_from && !is_shown { UNKNOWN_TOPIC_ID } else { code }
+    }
 }
 
 fn row<R: Request + 'static>(
@@ -83,7 +102,8 @@ fn row<R: Request + 'static>(
         let shared = Arc::clone(&shared);
         Box::pin(async move { shared.1(client.call(version, &shared.0(version)).await) })
     });
-    Row { key: ApiKey::try_from(R::KEY).expect("an API"), needs: needs.into(), done, ask }
+    let key = ApiKey::try_from(R::KEY).expect("an API");
+    Row { key, needs: needs.into(), done, by_id_from: i16::MAX, ask }
 }
 
 /// The first code that is not 0.
@@ -91,7 +111,7 @@ fn first(codes: impl IntoIterator<Item = i16>) -> i16 {
     codes.into_iter().find(|code| *code != 0).unwrap_or(0)
 }
 
-fn name(name: &str) -> TopicName {
+pub(crate) fn name(name: &str) -> TopicName {
     TopicName(text(name))
 }
 
@@ -125,7 +145,7 @@ fn offset_commit() -> Row {
         },
         |response| response.topics[0].partitions[0].error_code,
     );
-    let Row { key, needs, done, ask } = new;
+    let Row { key, needs, done, by_id_from, ask } = new;
     let ask: Ask = Box::new(move |client, version| match version {
         2.. => ask(client, version),
         _ => Box::pin(async move {
@@ -141,7 +161,7 @@ fn offset_commit() -> Row {
             old(client, 8, version, &body).await
         }),
     });
-    Row { key, needs, done, ask }
+    Row { key, needs, done, by_id_from, ask }
 }
 
 fn list_offsets() -> Row {
@@ -151,7 +171,7 @@ fn list_offsets() -> Row {
         |_| listing("t", 0, -1),
         |response| response.topics[0].partitions[0].error_code,
     );
-    let Row { key, needs, done, ask } = new;
+    let Row { key, needs, done, by_id_from, ask } = new;
     let ask: Ask = Box::new(move |client, version| match version {
         1.. => ask(client, version),
         _ => Box::pin(async move {
@@ -161,10 +181,16 @@ fn list_offsets() -> Row {
             old(client, 2, version, &body).await
         }),
     });
-    Row { key, needs, done, ask }
+    Row { key, needs, done, by_id_from, ask }
 }
 
-fn produce(id: Uuid, transactional: bool) -> ProduceRequest {
+/// The id of a topic, as the server gives it.
+pub(crate) fn id_of(database: &Database, topic: &str) -> Uuid {
+    let id = database.read_published(|view| view.streams.topic_named(topic).expect("it exists").id).expect("read");
+    Uuid::from_u128(database.id() ^ (u128::from(id.get()) + 1))
+}
+
+pub(crate) fn produce(id: Uuid, transactional: bool) -> ProduceRequest {
     let mut request = producing("t", 0, &batch(&["a"]));
     if !id.is_nil() {
         request.topic_data[0].topic_id = id;
@@ -173,36 +199,48 @@ fn produce(id: Uuid, transactional: bool) -> ProduceRequest {
     request.with_transactional_id(transactional.then(|| text("x").into()))
 }
 
-/// Every API, with what Apache Kafka requires for it. `id` is that of the topic `t`.
-fn rows(id: Uuid) -> Vec<Row> {
-    let by_id = move |version: i16, from: i16| if version >= from { id } else { Uuid::nil() };
+/// Every API, with what Apache Kafka requires for it.
+fn rows(database: &Database) -> Vec<Row> {
+    let ids = || {
+        let database = database.clone();
+        move |topic: &str| id_of(&database, topic)
+    };
+    let by_id = || {
+        let id = ids();
+        move |version: i16, from: i16| if version >= from { id("t") } else { Uuid::nil() }
+    };
     let cluster = |operation: &'static [Permission]| [(operation, CLUSTER)];
     vec![
         row::<ProduceRequest>(
             [(&[(Topic, "t", Write)][..], TOPIC)],
             &[0],
-            move |version| produce(by_id(version, 13), false),
+            {
+                let by_id = by_id();
+                move |version| produce(by_id(version, 13), false)
+            },
             |response| response.responses[0].partition_responses[0].error_code,
-        ),
+        )
+        .by_id_from(13),
         row::<ProduceRequest>(
             [(&[(TransactionalId, "x", Write)][..], TRANSACTIONAL_ID), (&[(Topic, "t", Write)][..], TOPIC)],
             &[0],
-            move |version| produce(by_id(version, 13), true),
+            {
+                let by_id = by_id();
+                move |version| produce(by_id(version, 13), true)
+            },
             |response| response.responses[0].partition_responses[0].error_code,
-        ),
+        )
+        .by_id_from(13),
         row::<FetchRequest>(
             [(&[(Topic, "t", Read)][..], TOPIC)],
             &[0],
-            move |version| {
-                let mut request = fetching("t", 0);
-                if version >= 13 {
-                    request.topics[0].topic_id = id;
-                    request.topics[0].topic = TopicName::default();
-                }
-                request
+            {
+                let by_id = by_id();
+                move |version| fetch(by_id(version, 13))
             },
             |response| response.responses[0].partitions[0].error_code,
-        ),
+        )
+        .by_id_from(13),
         list_offsets(),
         row::<MetadataRequest>(
             [(&[(Topic, "t", Describe)][..], TOPIC)],
@@ -210,6 +248,16 @@ fn rows(id: Uuid) -> Vec<Row> {
             |_| about("t"),
             |response| response.topics[0].error_code,
         ),
+        row::<MetadataRequest>(
+            [(&[(Topic, "t", Describe)][..], TOPIC)],
+            &[0],
+            {
+                let by_id = by_id();
+                move |version| about_id(by_id(version, 12))
+            },
+            |response| response.topics[0].error_code,
+        )
+        .by_id_from(12),
         offset_commit(),
         row::<OffsetFetchRequest>(
             [(&[(Group, "g", Describe)][..], GROUP), (&[(Topic, "t", Describe)][..], TOPIC)],
@@ -363,6 +411,19 @@ fn rows(id: Uuid) -> Vec<Row> {
             },
             |response| response.responses[0].error_code,
         ),
+        row::<DeleteTopicsRequest>(
+            [(&[(Topic, "old", Delete)][..], TOPIC)],
+            &[0],
+            {
+                let id = ids();
+                move |version| match version {
+                    6.. => delete_id(id("old")),
+                    _ => DeleteTopicsRequest::default().with_topic_names(vec![name("old")]),
+                }
+            },
+            |response| response.responses[0].error_code,
+        )
+        .by_id_from(6),
         row::<CreatePartitionsRequest>(
             [(&[(Topic, "old", Alter)][..], TOPIC)],
             &[0],
@@ -480,7 +541,75 @@ fn rows(id: Uuid) -> Vec<Row> {
             },
             |response| response.topics[0].error_code,
         ),
+        row::<DescribeAclsRequest>(
+            cluster(&[(Admin, "access", Describe)]),
+            &[0],
+            |_| listing_acls(),
+            |response| response.error_code,
+        ),
+        row::<CreateAclsRequest>(
+            cluster(&[(Admin, "access", Alter)]),
+            &[0],
+            |_| CreateAclsRequest::default().with_creations(vec![acl("User:ann", "t")]),
+            |response| response.results[0].error_code,
+        ),
+        row::<DeleteAclsRequest>(
+            cluster(&[(Admin, "access", Alter)]),
+            &[0],
+            |_| {
+                let filter = DeleteAclsFilter::default()
+                    .with_resource_type_filter(1)
+                    .with_resource_name_filter(Some(text("nothing")))
+                    .with_pattern_type_filter(1)
+                    .with_principal_filter(None)
+                    .with_host_filter(None)
+                    .with_operation(1)
+                    .with_permission_type(1);
+                DeleteAclsRequest::default().with_filters(vec![filter])
+            },
+            |response| response.filter_results[0].error_code,
+        ),
+        row::<DescribeUserScramCredentialsRequest>(
+            cluster(&[(Admin, "access", Describe)]),
+            &[0],
+            |_| DescribeUserScramCredentialsRequest::default().with_users(None),
+            |response| response.error_code,
+        ),
+        row::<AlterUserScramCredentialsRequest>(
+            cluster(&[(Admin, "access", Alter)]),
+            // The connection has no TLS.
+            &[44],
+            |_| {
+                let deletion = ScramCredentialDeletion::default().with_name(text("ann")).with_mechanism(1);
+                AlterUserScramCredentialsRequest::default().with_deletions(vec![deletion])
+            },
+            |response| response.results[0].error_code,
+        ),
     ]
+}
+
+/// An ACL that allows reading a topic.
+pub(crate) fn acl(principal: &str, topic: &str) -> AclCreation {
+    AclCreation::default()
+        .with_resource_type(2)
+        .with_resource_name(text(topic))
+        .with_resource_pattern_type(3)
+        .with_principal(text(principal))
+        .with_host(text("*"))
+        .with_operation(3)
+        .with_permission_type(3)
+}
+
+/// Lists every ACL.
+pub(crate) fn listing_acls() -> DescribeAclsRequest {
+    DescribeAclsRequest::default()
+        .with_resource_type_filter(1)
+        .with_resource_name_filter(None)
+        .with_pattern_type_filter(1)
+        .with_principal_filter(None)
+        .with_host_filter(None)
+        .with_operation(1)
+        .with_permission_type(1)
 }
 
 fn describe_configs((of, named): (i8, &'static str), need: (&'static [Permission], i16)) -> Row {
@@ -530,7 +659,32 @@ fn alter_some_configs(
     )
 }
 
-fn has_topic(database: &Database, name: &str) -> bool {
+/// Fetches from the topic with this id, or else from `t`.
+pub(crate) fn fetch(id: Uuid) -> FetchRequest {
+    let mut request = fetching("t", 0);
+    if !id.is_nil() {
+        request.topics[0].topic_id = id;
+        request.topics[0].topic = TopicName::default();
+    }
+    request
+}
+
+/// Asks about the topic with this id, or else about `t`.
+pub(crate) fn about_id(id: Uuid) -> MetadataRequest {
+    let mut request = about("t");
+    if let (false, Some(topics)) = (id.is_nil(), &mut request.topics) {
+        topics[0].topic_id = id;
+        topics[0].name = None;
+    }
+    request
+}
+
+pub(crate) fn delete_id(id: Uuid) -> DeleteTopicsRequest {
+    let topic = DeleteTopicState::default().with_name(None).with_topic_id(id);
+    DeleteTopicsRequest::default().with_topics(vec![topic])
+}
+
+pub(crate) fn has_topic(database: &Database, name: &str) -> bool {
     database.read_published(|view| view.streams.topic_named(name).is_some()).expect("read")
 }
 
@@ -557,7 +711,7 @@ fn fill(database: &Database) {
 const DAY: Option<Duration> = Some(Duration::from_secs(24 * 3600));
 
 /// Creates a user with these roles and rules, and returns its key.
-fn user(database: &Database, user: &str, roles: &[&str], rules: &[AccessRule]) -> String {
+pub(crate) fn user(database: &Database, user: &str, roles: &[&str], rules: &[AccessRule]) -> String {
     let access = database.access();
     access.create_user(user, roles).expect("created");
     for rule in rules {
@@ -571,7 +725,7 @@ fn literal(name: &str) -> RulePattern {
     RulePattern::Literal(name.to_owned())
 }
 
-fn allow((kind, name, operation): Permission) -> AccessRule {
+pub(crate) fn allow((kind, name, operation): Permission) -> AccessRule {
     AccessRule::allow(operation, kind, literal(name))
 }
 
@@ -590,26 +744,18 @@ async fn connect(world: &World, user: &str, key: &str) -> (Client, i16) {
     (client, code)
 }
 
-async fn connected(world: &World, user: &str, key: &str) -> Client {
+pub(crate) async fn connected(world: &World, user: &str, key: &str) -> Client {
     let (client, code) = connect(world, user, key).await;
     assert_eq!(code, 0);
     client
 }
 
 /// A server over a database with access control enabled, and what the rows need.
-async fn enabled() -> World {
+pub(crate) async fn enabled() -> World {
     let world = World::with(Settings::default()).await;
     fill(&world.database);
     world.database.access().init("root").expect("enabled");
     world
-}
-
-async fn id_of_t(world: &World) -> Uuid {
-    let key = user(&world.database, "first", &["admin"], &[]);
-    let mut client = connected(world, "first", &key).await;
-    let id = client.call(12, &about("t")).await.topics[0].topic_id;
-    assert!(!id.is_nil());
-    id
 }
 
 /// The offered APIs with the versions that are served.
@@ -628,20 +774,23 @@ async fn offered(world: &World) -> Vec<(ApiKey, i16, i16)> {
 async fn each_api_has_a_row() {
     let world = World::new().await;
     let offered: BTreeSet<i16> = offered(&world).await.into_iter().map(|(key, ..)| key as i16).collect();
-    let rows: BTreeSet<i16> = rows(Uuid::nil()).iter().map(|row| row.key as i16).collect();
+    let rows: BTreeSet<i16> = rows(&world.database).iter().map(|row| row.key as i16).collect();
     assert_eq!(rows, offered, "each offered API needs a row in this file");
 }
 
 #[tokio::test]
 async fn no_api_is_served_without_a_right_credential() {
     let world = enabled().await;
-    let rows = rows(id_of_t(&world).await);
+    let rows = rows(&world.database);
+    user(&world.database, "first", &["admin"], &[]);
     for (key, from, to) in offered(&world).await {
         let row = rows.iter().find(|row| row.key == key).expect("a row");
         for version in from..=to {
             let mut client = world.client().await;
             if OPEN.contains(&(key as i16)) {
-                assert!((row.ask)(&mut client, version).await < 59, "{key:?} {version}");
+                // Without a handshake there is nothing to authenticate with.
+                let expected = if key == ApiKey::SaslAuthenticate { 34 } else { 0 };
+                assert_eq!((row.ask)(&mut client, version).await, expected, "{key:?} {version}");
                 continue;
             }
             let mut frame = BytesMut::new();
@@ -664,18 +813,18 @@ async fn no_api_is_served_without_a_right_credential() {
 async fn each_api_in_each_version_needs_exactly_its_permissions() {
     let world = enabled().await;
     let database = &world.database;
-    let id = id_of_t(&world).await;
     let versions = offered(&world).await;
     let none = user(database, "none", &[], &[]);
     let mut without_any = connected(&world, "none", &none).await;
-    for (number, row) in rows(id).into_iter().enumerate() {
+    for (number, row) in rows(database).into_iter().enumerate() {
         let (key, from, to) = *versions.iter().find(|(key, ..)| *key == row.key).expect("offered");
         let mut refused = Vec::new();
         for (index, (need, code)) in row.needs.iter().enumerate() {
             let name = format!("lacks-{number}-{index}");
             let rules: Vec<AccessRule> = need.iter().copied().map(deny).collect();
             let secret = user(database, &name, &["admin"], &rules);
-            refused.push((connected(&world, &name, &secret).await, *code));
+            let is_shown = need.iter().all(|(.., operation)| *operation != Describe);
+            refused.push((connected(&world, &name, &secret).await, *code, is_shown));
         }
         // One user for each choice among alternatives.
         let choices = row.needs.iter().map(|(need, _)| need.len()).max().unwrap_or(1);
@@ -690,10 +839,12 @@ async fn each_api_in_each_version_needs_exactly_its_permissions() {
             fill(database);
             let before = database.published();
             if let Some((_, code)) = row.needs.first() {
-                assert_eq!((row.ask)(&mut without_any, version).await, *code, "{key:?} {version} without any");
+                let code = row.refused(*code, version, false);
+                assert_eq!((row.ask)(&mut without_any, version).await, code, "{key:?} {version} without any");
             }
-            for (client, code) in &mut refused {
-                assert_eq!((row.ask)(client, version).await, *code, "{key:?} {version} without one");
+            for (client, code, is_shown) in &mut refused {
+                let code = row.refused(*code, version, *is_shown);
+                assert_eq!((row.ask)(client, version).await, code, "{key:?} {version} without one");
             }
             assert_eq!(database.published(), before, "{key:?} {version}: a refused request changed something");
             for client in &mut permitted {
