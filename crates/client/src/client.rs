@@ -10,7 +10,7 @@ use quire_api::reply::CommitReply;
 use quire_api::request::CommitRequest;
 use serde::de::DeserializeOwned;
 use ureq::Agent;
-use ureq::http::{HeaderValue, Method, Request, Response};
+use ureq::http::{HeaderMap, HeaderValue, Method, Request, Response};
 
 use crate::call::CallMethod;
 use crate::{Call, ClientBuilder, ClientError, FailureKind, PageItems, RemoteWorker, SubscriptionFeed};
@@ -172,8 +172,13 @@ impl Client {
     ///
     /// # Errors
     /// When the server answers with a problem, or does not answer in time.
-    #[expect(clippy::disallowed_methods, reason = "the deadline and the pauses of a client are real time")]
     pub fn send(&self, call: &Call) -> Result<Vec<u8>, ClientError> {
+        self.answer(call).map(|(_, body)| body)
+    }
+
+    /// Sends a request as [`Client::send`], and returns the headers of the answer and its body.
+    #[expect(clippy::disallowed_methods, reason = "the deadline and the pauses of a client are real time")]
+    pub(crate) fn answer(&self, call: &Call) -> Result<(HeaderMap, Vec<u8>), ClientError> {
         let settings = &self.parts.settings;
         let timeout = settings.timeout + call.wait;
         let (begin, mut pauses) = (Instant::now(), self.pauses());
@@ -181,10 +186,11 @@ impl Client {
             let left = timeout.saturating_sub(begin.elapsed());
             let answer = self.attempt(call, (!call.is_patient).then_some(left), None).and_then(|mut response| {
                 let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
-                body.map_err(|error| self.unanswered(error))
+                let body = body.map_err(|error| self.unanswered(error))?;
+                Ok((std::mem::take(response.headers_mut()), body))
             });
             let error = match answer {
-                Ok(body) => return Ok(body),
+                Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             let wait = error.retry_after().unwrap_or_else(|| pauses.next());

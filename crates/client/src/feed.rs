@@ -10,10 +10,11 @@
 //! after it. So no item is lost or repeated.
 
 use std::fmt;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::marker::PhantomData;
 use std::time::Instant;
 
+use quire::Stopper;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -30,6 +31,7 @@ pub struct SubscriptionFeed<T> {
     outage: Option<Outage>,
     ends_when_caught_up: bool,
     is_over: bool,
+    stop: Stopper,
     item: PhantomData<fn() -> T>,
 }
 
@@ -43,7 +45,8 @@ struct Outage {
 impl<T: DeserializeOwned> SubscriptionFeed<T> {
     pub(crate) fn new(client: Client, call: Call) -> Self {
         let (stream, outage) = (None, None);
-        SubscriptionFeed { client, call, stream, outage, ends_when_caught_up: false, is_over: false, item: PhantomData }
+        let (ends_when_caught_up, is_over, stop) = (false, false, Stopper::default());
+        SubscriptionFeed { client, call, stream, outage, ends_when_caught_up, is_over, stop, item: PhantomData }
     }
 
     /// Begins after this cursor: the position of an event, or the text that [`cursor`] returned.
@@ -62,6 +65,12 @@ impl<T: DeserializeOwned> SubscriptionFeed<T> {
         self
     }
 
+    /// Returns the handle that ends the subscription from another thread: at the next message, or
+    /// the comment that a server without news sends every 15 seconds.
+    pub fn stopper(&self) -> Stopper {
+        self.stop.clone()
+    }
+
     /// The cursor after the last item, where another subscription can resume.
     pub fn cursor(&self) -> Option<&str> {
         self.call.last_event_id.as_deref()
@@ -73,6 +82,7 @@ impl<T: DeserializeOwned> SubscriptionFeed<T> {
             Some(stream) => stream,
             None => {
                 let stream = self.client.stream(&self.call)?;
+                let stream = StoppableStream { stream, stop: self.stop.clone() };
                 self.stream.insert(Box::new(BufReader::new(stream)))
             }
         };
@@ -109,11 +119,13 @@ impl<T: DeserializeOwned> SubscriptionFeed<T> {
         Ok(())
     }
 
-    /// Waits for the next item. `None` at the end of the past items, if the feed ends there.
+    /// Waits for the next item. `None` at the end of the past items, if the feed ends there, and
+    /// after a stop.
     fn wait(&mut self) -> Result<Option<T>, ClientError> {
-        loop {
+        while !self.stop.is_requested() {
             let StreamMessage { id, name, data } = match self.next_message() {
                 Ok(Some(message)) => message,
+                Ok(None) if self.stop.is_requested() => return Ok(None),
                 Ok(None) => {
                     self.pause(None)?;
                     continue;
@@ -155,6 +167,19 @@ impl<T: DeserializeOwned> SubscriptionFeed<T> {
                 }
             }
         }
+        Ok(None)
+    }
+}
+
+/// A stream that ends when its subscription is stopped.
+struct StoppableStream<S> {
+    stream: S,
+    stop: Stopper,
+}
+
+impl<S: Read> Read for StoppableStream<S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.stop.is_requested() { Ok(0) } else { self.stream.read(buffer) }
     }
 }
 

@@ -28,6 +28,7 @@ mod client;
 mod error;
 mod pages;
 mod reads;
+mod replay;
 #[cfg(feature = "tls")]
 mod tls;
 mod unix;

@@ -73,6 +73,8 @@ pub enum RemoteOutcome {
     Commit(CommitRequest<'static>),
     /// Ends the attempt with an error. The backoff of the job decides when the next one starts.
     Fail(String),
+    /// Ends the attempt with an error. The next one starts after this time.
+    FailFor(String, Duration),
     /// Ends the attempt with an error, and the job: there is no other attempt.
     FailForGood(String),
     /// Returns the job to its queue for this time. The attempt does not count.
@@ -283,6 +285,10 @@ impl RemoteWorker {
                 }
             }
             RemoteOutcome::Fail(error) => self.finish(CommitRequest::of(Fail::new(id, token, error)), &counts.failed),
+            RemoteOutcome::FailFor(error, delay) => {
+                let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+                self.finish(CommitRequest::of(Fail::new(id, token, error).retry_delay_ms(delay_ms)), &counts.failed)
+            }
             RemoteOutcome::FailForGood(error) => {
                 let fail = Fail::new(id, token, error).never_retry();
                 self.finish(CommitRequest::of(fail), &counts.failed)

@@ -90,6 +90,13 @@ impl<'r> Produce<'r> {
         self
     }
 
+    /// Adds a header without a value. An empty value differs from no value.
+    #[must_use]
+    pub fn header_without_value(mut self, key: impl Into<Text<'r>>) -> Self {
+        self.headers.push(HeaderRequest { key: key.into(), value: None, value_base64: None });
+        self
+    }
+
     setters! {
         /// Sets the partition, which the key selects otherwise.
         partition: u32;

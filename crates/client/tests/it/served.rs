@@ -70,8 +70,10 @@ fn a_refusal_has_its_code_and_facts_and_a_key_gets_the_first_answer() {
             .condition(ConditionRequest::fail_if_events_match(query));
         let commit = CommitRequest::of(append);
         let first = client.commit_with_key(&commit, "join ada").expect("committed");
-        let again = client.commit_with_key(&commit, "join ada").expect("the first answer");
-        assert_eq!(again.position, first.position);
+        let (again, is_replay) = client.commit_or_replay(&commit, "join ada").expect("the first answer");
+        assert_eq!((again.position, is_replay), (first.position, true));
+        let other = CommitRequest::of(Produce::new("orders", "17"));
+        assert!(!client.commit_or_replay(&other, "order 17").expect("committed").1);
         let refused = client.commit(&commit).expect_err("ada has joined");
         assert_eq!((refused.kind(), refused.code()), (FailureKind::Problem, Some(Code::ConditionFailed)));
         assert_eq!((refused.status(), refused.facts()["position"].as_u64()), (409, Some(1)));

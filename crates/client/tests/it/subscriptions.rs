@@ -110,3 +110,21 @@ fn a_subscription_without_a_server_ends_after_the_timeout_of_its_client() {
     assert_eq!(error.kind(), FailureKind::Unanswered);
     assert!(events.next().is_none());
 }
+
+#[test]
+fn a_subscription_ends_from_another_thread() {
+    served(|client| {
+        client.commit(&commit(0)).expect("committed");
+        let mut events = client.subscribe::<EventReply<'static>>(&["events", "counter"], &[]);
+        let stop = events.stopper();
+        let first = events.next().expect("an item").expect("an event");
+        std::thread::scope(|scope| {
+            let rest = scope.spawn(move || events.count());
+            stop.stop();
+            // A subscription that reads already takes this event, and then ends.
+            client.commit(&commit(1)).expect("committed");
+            assert!(rest.join().expect("no panic") <= 1);
+        });
+        assert_eq!(number_of_event(&first), 0);
+    });
+}

@@ -81,6 +81,26 @@ fn each_outcome_ends_its_job_and_a_commit_happens_with_the_acknowledgement() {
 }
 
 #[test]
+fn a_handler_chooses_when_the_next_attempt_starts() {
+    served(|client| {
+        client.commit(&CommitRequest::of(Enqueue::new("mails", "later"))).expect("committed");
+        let worker = client.worker("mails", "mailer-1");
+        let stop = worker.stopper();
+        let seen = Mutex::new(None);
+        let summary = worker.run(|job| {
+            stop.stop();
+            *seen.lock().expect("no panic") = Some((job.job.clone(), job.deadline_ms));
+            Ok(RemoteOutcome::FailFor("busy".to_owned(), Duration::from_secs(600)))
+        });
+        assert_eq!(summary.expect("it worked").failed, 1);
+        let (job, deadline_ms) = seen.into_inner().expect("no panic").expect("a job");
+        let job = state(client, &job);
+        assert_eq!((&*job.state, job.last_error.as_deref()), ("retrying", Some("busy")));
+        assert!(job.retry_at_ms > Some(deadline_ms), "{job:?}");
+    });
+}
+
+#[test]
 fn a_lease_is_extended_while_the_handler_runs_and_a_lost_one_completes_nothing() {
     served(|client| {
         let (slow, cancelled) = (enqueue(client, "slow"), enqueue(client, "cancelled"));
