@@ -1,5 +1,9 @@
-"""Places an order, works it and mails it, each step exactly once: `main.rs` in Python."""
+"""Places an order, works it and mails it, each step exactly once: `main.rs` in Python.
 
+    python orders.py [http://127.0.0.1:7070]
+"""
+
+import sys
 import tempfile
 
 import quire
@@ -8,13 +12,12 @@ import quire
 def place(db: quire.Database, order: int, customer: str) -> None:
     tags = [f"order:{order}"]
     placed_before = quire.fail_if_matches(quire.Query("OrderPlaced", tags=tags))
-    commit = quire.Commit().append(
-        "shop/orders", "OrderPlaced", {"customer": customer}, tags=tags, conditions=placed_before
-    )
-    db.commit(commit.enqueue("shop/charges", order).produce("orders", f"{customer} ordered {order}", key=tags[0]))
+    placed = quire.Commit().append("shop/orders", "OrderPlaced", {"customer": customer}, tags=tags, conditions=placed_before)
+    db.commit(placed.enqueue("shop/charges", order).produce("orders", f"{customer} ordered {order}", key=tags[0]))
 
 
-with tempfile.TemporaryDirectory() as directory, quire.open(directory + "/data", sync="os") as db:
+directory = tempfile.TemporaryDirectory()
+with quire.connect(sys.argv[1]) if len(sys.argv) > 1 else quire.open(directory.name + "/data", sync="os") as db:
     place(db, 17, "ann")
     try:
         place(db, 17, "ann")
@@ -28,8 +31,7 @@ with tempfile.TemporaryDirectory() as directory, quire.open(directory + "/data",
         return quire.Commit().append("shop/orders", "OrderCharged", tags=[f"order:{job.json()}"])
 
     worker.run(charge)
-    consumer = db.topic("orders").consumer("mailer")
-    orders = next(consumer)  # the mail and the offset are one commit
+    orders = next(consumer := db.topic("orders").consumer("mailer"))  # the mail and the offset are one commit
     consumer.ack(orders, quire.Commit().enqueue("mails", f"Thank you: {orders.records[0].text()}"))
     mails = db.queue("mails").fetch("smtp-1", 10)
     print(f"mails: {len(mails)}, events: {db.store('shop/orders').head()}")

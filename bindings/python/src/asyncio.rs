@@ -1,4 +1,4 @@
-//! Futures of asyncio that the database completes.
+//! Futures of asyncio that the database, or the answer of a server, completes.
 //!
 //! A waker of the database sends its work to one thread of the process, which hands it to the event
 //! loops. So the threads of the database never wait for the interpreter's lock, and a call that
@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use crate::errors;
+use crate::errors::{self, CallError};
 use crate::held::forks_so_far;
 
 /// Makes the value of a completed future.
@@ -29,9 +29,9 @@ struct Completion {
 
 /// Starts `work` in the running event loop. Returns the future of asyncio, which is already
 /// complete when the work does not wait.
-pub(crate) fn spawn<T: Send + 'static>(
+pub(crate) fn spawn<T: Send + 'static, E: Into<CallError> + 'static>(
     py: Python<'_>,
-    work: impl Future<Output = quire::Result<T>> + Send + 'static,
+    work: impl Future<Output = Result<T, E>> + Send + 'static,
     convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
 ) -> PyResult<Py<PyAny>> {
     static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -39,41 +39,46 @@ pub(crate) fn spawn<T: Send + 'static>(
     let future = event_loop.call_method0("create_future")?;
     let work: Work = Box::pin(async move {
         let result = work.await;
-        Box::new(move |py: Python<'_>| convert(py, errors::result(py, result)?)) as Convert
+        let result = result.map_err(Into::into);
+        Box::new(move |py: Python<'_>| convert(py, errors::result::<T, CallError>(py, result)?)) as Convert
     });
     let completion = Arc::new(Completion {
         work: Mutex::new(Some(work)),
         event_loop: event_loop.unbind(),
         future: future.clone().unbind(),
     });
-    completion.poll(py)?;
+    if !completion.poll(py)? {
+        // A cancelled future ends its work at once.
+        future.call_method1("add_done_callback", (Poller(completion),))?;
+    }
     Ok(future.unbind())
 }
 
 impl Completion {
-    /// Advances the work, in the thread of the event loop.
-    fn poll(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
+    /// Advances the work, in the thread of the event loop. Returns whether it is over.
+    fn poll(self: &Arc<Self>, py: Python<'_>) -> PyResult<bool> {
         let future = self.future.bind(py);
         let is_cancelled = future.call_method0("done")?.is_truthy()?;
-        let convert = py.detach(|| {
+        let polled = py.detach(|| {
             let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
             if is_cancelled {
                 *work = None;
             }
             let polled = work.as_mut()?.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(self))));
-            match polled {
-                Poll::Pending => None,
-                Poll::Ready(convert) => {
-                    *work = None;
-                    Some(convert)
-                }
+            if polled.is_ready() {
+                *work = None;
             }
+            Some(polled)
         });
-        match convert.map(|convert| convert(py)) {
-            None => Ok(()),
-            Some(Ok(value)) => future.call_method1("set_result", (value,)).map(|_| ()),
-            Some(Err(error)) => future.call_method1("set_exception", (error.into_value(py),)).map(|_| ()),
+        match polled {
+            None => {}
+            Some(Poll::Pending) => return Ok(false),
+            Some(Poll::Ready(convert)) => match convert(py) {
+                Ok(value) => drop(future.call_method1("set_result", (value,))?),
+                Err(error) => drop(future.call_method1("set_exception", (error.into_value(py),))?),
+            },
         }
+        Ok(true)
     }
 }
 
@@ -116,7 +121,8 @@ struct Poller(Arc<Completion>);
 
 #[pymethods]
 impl Poller {
-    fn __call__(&self, py: Python<'_>) -> PyResult<()> {
-        self.0.poll(py)
+    #[pyo3(signature = (_done=None))]
+    fn __call__(&self, py: Python<'_>, _done: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.0.poll(py).map(drop)
     }
 }

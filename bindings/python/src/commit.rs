@@ -1,33 +1,132 @@
-//! Commits, and the replies to their parts.
+//! Commits: their parts, and the request that each home gets.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use quire::{AcceptedCommit, Message, NewBlock, NewEdge, Reply, Sequence, graph, jobs, streams};
+use quire::Sequence;
+use quire::events;
+use quire::jobs::{JobId, LeaseToken};
+use quire_client::request::{
+    Ack, AppendPart, CommitOffset, CommitRequest, DeleteBlockPart, DeleteEdgePart, PartRequest, Snooze,
+};
 
-use crate::jobs::{Job, new_job, retry_time};
-use crate::query::{conditions, new_events, owned_event, strings};
-use crate::topic::message;
+use crate::errors::CallError;
+use crate::jobs::Job;
+use crate::pieces::{
+    BlockPieces, BorrowValues, CopyValues, EdgePieces, JobPieces, Keep, MessagePieces, RetryIn, served_fail,
+};
+use crate::query::{conditions, kept_condition, kept_event, new_events, owned_event};
+use crate::served::{self, millis};
 use crate::values::{self, duration};
 
 /// Parts that happen together, or not at all.
 #[pyclass(frozen, module = "quire")]
-pub(crate) struct Commit(Mutex<quire::Commit<'static>>);
+pub(crate) struct Commit(Mutex<CommitParts>);
+
+/// The parts of a commit, which own their data.
+#[derive(Default)]
+pub(crate) struct CommitParts {
+    pub(crate) key: Option<String>,
+    parts: Vec<CommitPart>,
+}
+
+/// A part of a commit.
+enum CommitPart {
+    Append { store: String, events: Vec<events::NewEvent<'static>>, conditions: Vec<events::Condition<'static>> },
+    Produce { topic: String, message: MessagePieces },
+    CommitOffset { group: String, topic: String, partition: u32, offset: u64 },
+    Enqueue { queue: String, job: JobPieces },
+    Ack { lease: (JobId, LeaseToken), result: Vec<u8> },
+    Fail { lease: (JobId, LeaseToken), error: String, retry: RetryIn },
+    Snooze { lease: (JobId, LeaseToken), wait: std::time::Duration },
+    Put { graph: String, block: BlockPieces },
+    Delete { graph: String, name: String },
+    Link { graph: String, edge: EdgePieces },
+    Unlink { graph: String, source: String, edge_type: String, target: String },
+}
+
+impl CommitParts {
+    /// The commit for an embedded database. It borrows the parts.
+    pub(crate) fn embedded(&self) -> quire::Commit<'_> {
+        self.embedded_as::<BorrowValues>()
+    }
+
+    /// The same with copies, for a handler that returns it.
+    pub(crate) fn embedded_copy(&self) -> quire::Commit<'static> {
+        self.embedded_as::<CopyValues>()
+    }
+
+    fn embedded_as<'c, 'o, K: Keep<'c, 'o>>(&'c self) -> quire::Commit<'o> {
+        let commit = self.parts.iter().fold(quire::Commit::new(), |commit, part| part.embedded::<K>(commit));
+        self.key.iter().fold(commit, |commit, key| commit.idempotency_key(K::text(key)))
+    }
+
+    /// The commit for a server, without its idempotency key.
+    ///
+    /// # Errors
+    /// When a server can't carry out a part.
+    pub(crate) fn served(&self) -> Result<CommitRequest<'static>, CallError> {
+        Ok(CommitRequest { parts: self.parts.iter().map(CommitPart::served).collect::<Result<_, _>>()? })
+    }
+}
+
+impl CommitPart {
+    fn embedded<'c, 'o, K: Keep<'c, 'o>>(&'c self, commit: quire::Commit<'o>) -> quire::Commit<'o> {
+        match self {
+            CommitPart::Append { store, events, conditions } => {
+                let (events, conditions) =
+                    (events.iter().map(kept_event::<K>), conditions.iter().map(kept_condition::<K>));
+                commit.append_if(K::text(store), events, conditions)
+            }
+            CommitPart::Produce { topic, message } => commit.produce(K::text(topic), message.embedded::<K>()),
+            CommitPart::CommitOffset { group, topic, partition, offset } => {
+                commit.commit_offset(K::text(group), K::text(topic), *partition, Sequence::new(*offset))
+            }
+            CommitPart::Enqueue { queue, job } => commit.enqueue(K::text(queue), job.embedded::<K>()),
+            CommitPart::Ack { lease: (job, token), result } => commit.ack(*job, *token, K::bytes(result)),
+            CommitPart::Fail { lease: (job, token), error, retry } => commit.fail(*job, *token, K::text(error), *retry),
+            CommitPart::Snooze { lease: (job, token), wait } => commit.snooze(*job, *token, *wait),
+            CommitPart::Put { graph, block } => commit.put_block(K::text(graph), block.embedded::<K>()),
+            CommitPart::Delete { graph, name } => commit.delete_block(K::text(graph), K::text(name)),
+            CommitPart::Link { graph, edge } => commit.put_edge(K::text(graph), edge.embedded::<K>()),
+            CommitPart::Unlink { graph, source, edge_type, target } => {
+                commit.delete_edge(K::text(graph), K::text(source), K::text(edge_type), K::text(target))
+            }
+        }
+    }
+
+    fn served(&self) -> Result<PartRequest<'static>, CallError> {
+        Ok(match self {
+            CommitPart::Append { store, events, conditions } => {
+                let append = events.iter().map(served::event).fold(AppendPart::new(store.clone()), AppendPart::event);
+                conditions.iter().map(served::condition).fold(append, AppendPart::condition).into()
+            }
+            CommitPart::Produce { topic, message } => message.served(topic).into(),
+            CommitPart::CommitOffset { group, topic, partition, offset } => {
+                CommitOffset::new(group.clone(), topic.clone(), *partition, *offset).into()
+            }
+            CommitPart::Enqueue { queue, job } => job.served(queue)?.into(),
+            CommitPart::Ack { lease: (job, token), result } => Ack::new(*job, *token).result(result).into(),
+            CommitPart::Fail { lease, error, retry } => served_fail(*lease, error, *retry).into(),
+            CommitPart::Snooze { lease: (job, token), wait } => Snooze::new(*job, *token, millis(*wait)).into(),
+            CommitPart::Put { graph, block } => block.served(graph).into(),
+            CommitPart::Delete { graph, name } => DeleteBlockPart::new(graph.clone(), name.clone()).into(),
+            CommitPart::Link { graph, edge } => edge.served(graph).into(),
+            CommitPart::Unlink { graph, source, edge_type, target } => {
+                DeleteEdgePart::new(graph.clone(), source.clone(), edge_type.clone(), target.clone()).into()
+            }
+        })
+    }
+}
 
 impl Commit {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, quire::Commit<'static>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, CommitParts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add<'py>(
-        slf: PyRef<'py, Self>,
-        add: impl FnOnce(quire::Commit<'static>) -> quire::Commit<'static>,
-    ) -> PyRef<'py, Self> {
-        {
-            let mut commit = slf.lock();
-            *commit = add(std::mem::take(&mut *commit));
-        }
+    fn add(slf: PyRef<'_, Self>, part: CommitPart) -> PyRef<'_, Self> {
+        slf.lock().parts.push(part);
         slf
     }
 }
@@ -37,15 +136,11 @@ impl Commit {
     #[new]
     #[pyo3(signature = (*, idempotency_key=None))]
     fn new(idempotency_key: Option<String>) -> Self {
-        let commit = quire::Commit::new();
-        Commit(Mutex::new(match idempotency_key {
-            Some(key) => commit.idempotency_key(key),
-            None => commit,
-        }))
+        Commit(Mutex::new(CommitParts { key: idempotency_key, parts: Vec::new() }))
     }
 
     fn __len__(&self) -> usize {
-        self.lock().len()
+        self.lock().parts.len()
     }
 
     #[pyo3(signature = (store, event_type, data=None, *, tags=None, metadata=None, id=None, conditions=None))]
@@ -59,9 +154,9 @@ impl Commit {
         id: Option<&Bound<'py, PyAny>>,
         conditions: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<PyRef<'py, Self>> {
-        let event = owned_event(event_type, data, tags, metadata, id)?;
+        let events = vec![owned_event(event_type, data, tags, metadata, id)?];
         let conditions = self::conditions(conditions)?;
-        Ok(Self::add(slf, |commit| commit.append_if(store, [event], conditions)))
+        Ok(Self::add(slf, CommitPart::Append { store, events, conditions }))
     }
 
     #[pyo3(signature = (store, events, *, conditions=None))]
@@ -72,7 +167,7 @@ impl Commit {
         conditions: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<PyRef<'py, Self>> {
         let (events, conditions) = (new_events(events)?, self::conditions(conditions)?);
-        Ok(Self::add(slf, |commit| commit.append_if(store, events, conditions)))
+        Ok(Self::add(slf, CommitPart::Append { store, events, conditions }))
     }
 
     #[pyo3(signature = (topic, value=None, *, key=None, headers=None, partition=None, time=None))]
@@ -85,8 +180,8 @@ impl Commit {
         partition: Option<u32>,
         time: Option<f64>,
     ) -> PyResult<PyRef<'py, Self>> {
-        let message: Message<'static> = message(value, key, headers, partition, time)?;
-        Ok(Self::add(slf, |commit| commit.produce(topic, message)))
+        let message = MessagePieces::of(value, key, headers, partition, time)?;
+        Ok(Self::add(slf, CommitPart::Produce { topic, message }))
     }
 
     fn commit_offset(
@@ -96,7 +191,7 @@ impl Commit {
         partition: u32,
         offset: u64,
     ) -> PyRef<'_, Self> {
-        Self::add(slf, |commit| commit.commit_offset(group, topic, partition, Sequence::new(offset)))
+        Self::add(slf, CommitPart::CommitOffset { group, topic, partition, offset })
     }
 
     #[pyo3(signature = (queue, payload=None, **options))]
@@ -106,14 +201,14 @@ impl Commit {
         payload: Option<&Bound<'py, PyAny>>,
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<PyRef<'py, Self>> {
-        let job = new_job(payload, options)?;
-        Ok(Self::add(slf, |commit| commit.enqueue(queue, job)))
+        let job = JobPieces::of(payload, options)?;
+        Ok(Self::add(slf, CommitPart::Enqueue { queue, job }))
     }
 
     #[pyo3(signature = (job, result=None))]
     fn ack<'py>(slf: PyRef<'py, Self>, job: &Job, result: Option<&Bound<'py, PyAny>>) -> PyResult<PyRef<'py, Self>> {
         let result = values::owned(result)?;
-        Ok(Self::add(slf, |commit| commit.ack(job.id(), job.token(), result)))
+        Ok(Self::add(slf, CommitPart::Ack { lease: job.lease(), result }))
     }
 
     #[pyo3(signature = (job, error, *, retry_in=None, retry=true))]
@@ -124,13 +219,13 @@ impl Commit {
         retry_in: Option<f64>,
         retry: bool,
     ) -> PyResult<PyRef<'py, Self>> {
-        let retry = retry_time(retry_in, retry)?;
-        Ok(Self::add(slf, |commit| commit.fail(job.id(), job.token(), error, retry)))
+        let retry = RetryIn::of(retry_in, retry)?;
+        Ok(Self::add(slf, CommitPart::Fail { lease: job.lease(), error, retry }))
     }
 
     fn snooze<'py>(slf: PyRef<'py, Self>, job: &Job, seconds: f64) -> PyResult<PyRef<'py, Self>> {
-        let until = duration("seconds", seconds)?;
-        Ok(Self::add(slf, |commit| commit.snooze(job.id(), job.token(), until)))
+        let wait = duration("seconds", seconds)?;
+        Ok(Self::add(slf, CommitPart::Snooze { lease: job.lease(), wait }))
     }
 
     #[pyo3(signature = (graph, name, kind, content=None, *, tags=None, metadata=None, source=None, expect_version=None))]
@@ -145,12 +240,12 @@ impl Commit {
         source: Option<String>,
         expect_version: Option<u64>,
     ) -> PyResult<PyRef<'py, Self>> {
-        let block = new_block(name, kind, content, tags, metadata, source, expect_version)?;
-        Ok(Self::add(slf, |commit| commit.put_block(graph, block)))
+        let block = BlockPieces::of(name, kind, content, tags, metadata, source, expect_version)?;
+        Ok(Self::add(slf, CommitPart::Put { graph, block }))
     }
 
     fn delete(slf: PyRef<'_, Self>, graph: String, name: String) -> PyRef<'_, Self> {
-        Self::add(slf, |commit| commit.delete_block(graph, name))
+        Self::add(slf, CommitPart::Delete { graph, name })
     }
 
     #[pyo3(signature = (graph, source, edge_type, target, properties=None, *, allow_missing=false))]
@@ -163,8 +258,9 @@ impl Commit {
         properties: Option<&Bound<'py, PyAny>>,
         allow_missing: bool,
     ) -> PyResult<PyRef<'py, Self>> {
-        let edge = NewEdge::new(source, edge_type, target).properties(values::owned(properties)?);
-        Ok(Self::add(slf, |commit| commit.put_edge(graph, edge.allow_missing(allow_missing))))
+        let properties = values::owned(properties)?;
+        let edge = EdgePieces { source, edge_type, target, properties, allow_missing };
+        Ok(Self::add(slf, CommitPart::Link { graph, edge }))
     }
 
     fn unlink(
@@ -174,110 +270,6 @@ impl Commit {
         edge_type: String,
         target: String,
     ) -> PyRef<'_, Self> {
-        Self::add(slf, |commit| commit.delete_edge(graph, source, edge_type, target))
+        Self::add(slf, CommitPart::Unlink { graph, source, edge_type, target })
     }
-}
-
-/// Returns the block of the keywords.
-pub(crate) fn new_block(
-    name: String,
-    kind: String,
-    content: Option<&Bound<'_, PyAny>>,
-    tags: Option<&Bound<'_, PyAny>>,
-    metadata: Option<&Bound<'_, PyAny>>,
-    source: Option<String>,
-    expect_version: Option<u64>,
-) -> PyResult<NewBlock<'static>> {
-    let block = NewBlock::new(name, kind).content(values::owned(content)?).metadata(values::owned(metadata)?);
-    let block = strings("tags", tags)?.into_iter().fold(block, NewBlock::tag);
-    let block = block.source(source.unwrap_or_default());
-    Ok(match expect_version {
-        Some(version) => block.expect_version(graph::Version::new(version)),
-        None => block,
-    })
-}
-
-/// The result of a commit.
-#[pyclass(frozen, get_all, module = "quire")]
-pub(crate) struct CommitResult {
-    position: u64,
-    is_replay: bool,
-    replies: Vec<Py<PyAny>>,
-}
-
-/// The reply to an append.
-#[pyclass(frozen, get_all, module = "quire")]
-pub(crate) struct AppendResult {
-    first: Option<u64>,
-    last: Option<u64>,
-    duplicate: bool,
-}
-
-/// The reply to an enqueue.
-#[pyclass(frozen, get_all, module = "quire")]
-pub(crate) struct EnqueueResult {
-    job: String,
-    duplicate: bool,
-}
-
-/// The reply to a produced message.
-#[pyclass(frozen, get_all, module = "quire")]
-pub(crate) struct ProduceResult {
-    partition: u32,
-    offset: u64,
-}
-
-/// The reply to a block that was put.
-#[pyclass(frozen, get_all, module = "quire")]
-pub(crate) struct PutResult {
-    version: u64,
-    created: bool,
-}
-
-impl AppendResult {
-    pub(crate) fn new(appended: quire::events::AppendResult) -> Self {
-        let quire::events::AppendResult { first, last, duplicate } = appended;
-        AppendResult { first: first.map(|first| first.get()), last: last.map(|last| last.get()), duplicate }
-    }
-}
-
-impl ProduceResult {
-    pub(crate) fn new(produced: &streams::ProduceResult) -> Self {
-        ProduceResult { partition: produced.partition, offset: produced.base_offset.get() }
-    }
-}
-
-impl PutResult {
-    /// The reply to a block; `None` for other replies of a graph.
-    pub(crate) fn new(reply: &graph::Reply) -> Option<Self> {
-        match reply {
-            graph::Reply::BlockPut { version, created, .. } => {
-                Some(PutResult { version: version.get(), created: *created })
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Converts the result of a commit.
-pub(crate) fn committed(py: Python<'_>, accepted: AcceptedCommit) -> PyResult<Py<PyAny>> {
-    let reply = |reply: Reply| -> PyResult<Py<PyAny>> {
-        Ok(match reply {
-            Reply::Events(appended) => Py::new(py, AppendResult::new(appended))?.into_any(),
-            Reply::Jobs(jobs::Reply::Enqueued { job, duplicate, .. }) => {
-                Py::new(py, EnqueueResult { job: job.to_string(), duplicate })?.into_any()
-            }
-            Reply::Streams(streams::Reply::Produced(produced)) => {
-                Py::new(py, ProduceResult::new(&produced))?.into_any()
-            }
-            Reply::Graph(put) => match PutResult::new(&put) {
-                Some(put) => Py::new(py, put)?.into_any(),
-                None => py.None(),
-            },
-            _ => py.None(),
-        })
-    };
-    let replies = accepted.replies.into_iter().map(reply).collect::<PyResult<_>>()?;
-    let (position, is_replay) = (accepted.at.position.get(), accepted.is_replay);
-    Ok(Py::new(py, CommitResult { position, is_replay, replies })?.into_any())
 }

@@ -1,4 +1,4 @@
-//! The database: opening, commits, and the handles of the models.
+//! The database: opening, connecting, commits, and the handles of the models.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,19 +7,22 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use quire::{Durability, Outcome, Profile};
+use quire_client::Client;
+use quire_client::reply::Stats;
+use quire_client::request::CommitRequest;
 
-use crate::commit::{Commit, committed};
-use crate::errors;
+use crate::commit::{Commit, CommitParts};
 use crate::events::EventStore;
 use crate::graph::Graph;
+use crate::home::{Home, Shared};
 use crate::jobs::Queue;
-use crate::shared::Shared;
+use crate::replies::{answered, committed};
 use crate::topic::Topic;
-use crate::{asyncio, values};
+use crate::{asyncio, errors, pool, served, values};
 
-/// A database in a directory.
+/// A database in a directory, or behind a server.
 #[pyclass(frozen, module = "quire")]
-pub(crate) struct Database(Shared);
+pub(crate) struct Database(Home);
 
 /// Opens the database in a directory, and creates a missing one.
 #[pyfunction]
@@ -51,19 +54,64 @@ pub(crate) fn open(
     }
     let builder = builder.durability(durability).create(create).exclusive(exclusive).read_only(read_only);
     let database = errors::result(py, py.detach(|| builder.open()))?;
-    Ok(Database(Shared::new(database)))
+    Ok(Database(Home::Embedded(Shared::new(database))))
+}
+
+/// Makes a client of a server. It connects with the first call.
+#[pyfunction]
+#[pyo3(signature = (address, *, key=None, key_file=None, ca=None, timeout=30.0))]
+pub(crate) fn connect(
+    py: Python<'_>,
+    address: &str,
+    key: Option<String>,
+    key_file: Option<PathBuf>,
+    ca: Option<PathBuf>,
+    timeout: f64,
+) -> PyResult<Database> {
+    let key = match (key, key_file) {
+        (Some(_), Some(_)) => return Err(PyValueError::new_err("give key or key_file, not both")),
+        (None, Some(file)) => Some(std::fs::read_to_string(file)?.trim().to_owned()),
+        (key, None) => key,
+    };
+    let mut builder = Client::builder(address).timeout(values::duration("timeout", timeout)?).of_environment();
+    builder = key.into_iter().fold(builder, quire_client::ClientBuilder::api_key);
+    builder = ca.into_iter().fold(builder, quire_client::ClientBuilder::roots_file);
+    let client = errors::result(py, py.detach(|| builder.build()))?;
+    Ok(Database(Home::Served(Shared::new(client))))
 }
 
 #[pymethods]
 impl Database {
     fn commit(&self, py: Python<'_>, commit: &Commit) -> PyResult<Py<PyAny>> {
-        let outcome = self.0.call(py, |database| database.commit(&commit.lock()).and_then(Outcome::committed))?;
-        committed(py, outcome)
+        match &self.0 {
+            Home::Embedded(database) => {
+                let outcome = database.call(py, |database| {
+                    let parts = commit.lock();
+                    database.commit(&parts.embedded()).and_then(Outcome::committed)
+                })?;
+                committed(py, outcome)
+            }
+            Home::Served(client) => {
+                let (request, key) = served_commit(py, &commit.lock())?;
+                let call = move |client: &Client| served::commit_request(client, &request, key.as_deref());
+                answered(py, client.call(py, call)?)
+            }
+        }
     }
 
     fn commit_async(&self, py: Python<'_>, commit: &Commit) -> PyResult<Py<PyAny>> {
-        let ticket = self.0.call(py, |database| database.submit(&commit.lock()))?;
-        asyncio::spawn(py, async { ticket.await.and_then(Outcome::committed) }, committed)
+        match &self.0 {
+            Home::Embedded(database) => {
+                let ticket = database.call(py, |database| database.submit(&commit.lock().embedded()))?;
+                asyncio::spawn(py, async { ticket.await.and_then(Outcome::committed) }, committed)
+            }
+            Home::Served(client) => {
+                let client = client.get()?;
+                let (request, key) = served_commit(py, &commit.lock())?;
+                let call = move || served::commit_request(&client, &request, key.as_deref());
+                asyncio::spawn(py, pool::CALLS.run(call), answered)
+            }
+        }
     }
 
     fn store(&self, name: String) -> EventStore {
@@ -85,25 +133,32 @@ impl Database {
     /// The position of the last published commit.
     #[getter]
     fn position(&self, py: Python<'_>) -> PyResult<u64> {
-        self.0.call(py, |database| Ok(database.published().get()))
+        match &self.0 {
+            Home::Embedded(database) => database.call(py, |database| Ok(database.published().get())),
+            Home::Served(client) => client.call(py, |client| Ok(client.get::<Stats>(&["stats"], &[])?.position)),
+        }
     }
 
     #[pyo3(signature = (position, timeout=None))]
     fn wait_after(&self, py: Python<'_>, position: u64, timeout: Option<f64>) -> PyResult<bool> {
-        let (database, seen) = (self.0.get()?, quire::Position::new(position));
+        let Home::Embedded(database) = &self.0 else {
+            return Err(errors::unserved("no call of a server waits for any commit: subscribe to a store instead"));
+        };
+        let (database, seen) = (database.get()?, quire::Position::new(position));
         let timeout = timeout.map(|timeout| values::duration("timeout", timeout)).transpose()?;
         let step = |at_most: Duration| Ok(database.wait_after(seen, at_most)?.then_some(()));
         Ok(crate::wait::until(py, &database, timeout, step)?.is_some())
     }
 
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
-        self.0.call(py, |database| database.sync())
+        match &self.0 {
+            Home::Embedded(database) => database.call(py, |database| database.sync()),
+            Home::Served(_) => Err(errors::unserved("the server syncs: start it with --durability sync")),
+        }
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let database = self.0.take()?;
-        py.detach(|| drop(database));
-        Ok(())
+        self.0.close(py)
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -114,4 +169,9 @@ impl Database {
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
         self.close(py)
     }
+}
+
+/// The request of a commit to a server, and its idempotency key.
+fn served_commit(py: Python<'_>, parts: &CommitParts) -> PyResult<(CommitRequest<'static>, Option<String>)> {
+    Ok((errors::result(py, parts.served())?, parts.key.clone()))
 }

@@ -1,6 +1,7 @@
 //! Event stores and subscriptions.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -8,15 +9,19 @@ use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList};
 use quire::events::{self, EventPosition, ReadOptions};
+use quire_client::Client;
+use quire_client::reply::PartReply;
+use quire_client::request::AppendPart;
 
 use crate::asyncio;
-use crate::commit::AppendResult;
-use crate::errors;
+use crate::errors::{self, CallError};
 use crate::held::Held;
+use crate::home::Home;
 use crate::query::{Query, conditions, event, new_events, texts};
-use crate::shared::Shared;
+use crate::replies::AppendResult;
+use crate::served::events::{EventRange, ServedFeed};
 use crate::values::{self, Value, duration};
-use crate::wait;
+use crate::{served, wait};
 
 /// How much a subscription reads at once.
 const READ_EVENTS_MAX: usize = 1_024;
@@ -91,14 +96,22 @@ impl Events {
 /// An event store.
 #[pyclass(frozen, module = "quire")]
 pub(crate) struct EventStore {
-    database: Shared,
+    home: Home,
     #[pyo3(get)]
     name: String,
 }
 
 impl EventStore {
-    pub(crate) fn new(database: Shared, name: String) -> Self {
-        EventStore { database, name }
+    pub(crate) fn new(home: Home, name: String) -> Self {
+        EventStore { home, name }
+    }
+}
+
+/// Commits an append to a server.
+fn append_served(client: &Client, append: AppendPart<'static>) -> Result<AppendResult, CallError> {
+    match served::commit_part(client, append)? {
+        Some(PartReply::Appended { first, last, duplicate }) => Ok(AppendResult { first, last, duplicate }),
+        _ => Ok(AppendResult { first: None, last: None, duplicate: false }),
     }
 }
 
@@ -119,8 +132,18 @@ impl EventStore {
         let (data, metadata, tags) = (Value::of(data)?, Value::of(metadata)?, texts("tags", tags)?);
         let event = event(event_type, &data, &tags, &metadata, id)?;
         let conditions = self::conditions(conditions)?;
-        let appended = self.database.call(py, |database| database.events(&self.name).append_if([event], conditions))?;
-        Ok(appended.last.map_or(0, EventPosition::get))
+        match &self.home {
+            Home::Embedded(database) => {
+                let appended =
+                    database.call(py, |database| database.events(&self.name).append_if([event], conditions))?;
+                Ok(appended.last.map_or(0, EventPosition::get))
+            }
+            Home::Served(client) => {
+                let append = AppendPart::new(self.name.clone()).event(served::event(&event));
+                let append = conditions.iter().map(served::condition).fold(append, AppendPart::condition);
+                Ok(client.call(py, move |client| append_served(client, append))?.last.unwrap_or(0))
+            }
+        }
     }
 
     #[pyo3(signature = (events, *, conditions=None))]
@@ -131,8 +154,18 @@ impl EventStore {
         conditions: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<AppendResult> {
         let (events, conditions) = (new_events(events)?, self::conditions(conditions)?);
-        let appended = self.database.call(py, |database| database.events(&self.name).append_if(events, conditions))?;
-        Ok(AppendResult::new(appended))
+        match &self.home {
+            Home::Embedded(database) => {
+                let appended = database.call(py, |database| database.events(&self.name).append_if(events, conditions));
+                appended.map(AppendResult::new)
+            }
+            Home::Served(client) => {
+                let append = AppendPart::new(self.name.clone());
+                let append = events.iter().map(served::event).fold(append, AppendPart::event);
+                let append = conditions.iter().map(served::condition).fold(append, AppendPart::condition);
+                client.call(py, move |client| append_served(client, append))
+            }
+        }
     }
 
     #[pyo3(signature = (query=None, *, after=0, before=None, limit=None, backwards=false))]
@@ -145,28 +178,47 @@ impl EventStore {
         limit: Option<u64>,
         backwards: bool,
     ) -> PyResult<Events> {
-        let before = before.map(EventPosition::new);
-        let options =
-            ReadOptions { after: EventPosition::new(after), before, limit, backwards, ..ReadOptions::default() };
         let query = query_of(query);
-        let quire::Events { events, head } =
-            self.database.call(py, |database| database.events(&self.name).read(&query, options))?;
+        let quire::Events { events, head } = match &self.home {
+            Home::Embedded(database) => {
+                let (after, before) = (EventPosition::new(after), before.map(EventPosition::new));
+                let options = ReadOptions { after, before, limit, backwards, ..ReadOptions::default() };
+                database.call(py, |database| database.events(&self.name).read(&query, options))?
+            }
+            Home::Served(client) => {
+                let (store, range) = (self.name.clone(), EventRange { after, before, limit, backwards });
+                client.call(py, move |client| served::events::read(client, &store, &query, &range))?
+            }
+        };
         let events = events.into_iter().map(|event| Event::new(py, event)).collect::<PyResult<Vec<_>>>()?;
         Ok(Events { events: PyList::new(py, events)?.unbind(), head: head.get() })
     }
 
     fn head(&self, py: Python<'_>) -> PyResult<u64> {
-        self.database.call(py, |database| Ok(database.events(&self.name).head()?.get()))
+        match &self.home {
+            Home::Embedded(database) => database.call(py, |database| Ok(database.events(&self.name).head()?.get())),
+            Home::Served(client) => {
+                let store = self.name.clone();
+                client.call(py, move |client| served::events::head(client, &store))
+            }
+        }
     }
 
     #[pyo3(signature = (query=None, *, after=0))]
     fn subscribe(&self, py: Python<'_>, query: Option<&Query>, after: u64) -> PyResult<Subscription> {
-        let (query, after) = (query_of(query), EventPosition::new(after));
-        let made = self.database.call(py, |database| {
-            let subscription = database.events(&self.name).subscribe(query, after)?;
-            Ok(Feed { database, subscription, events: VecDeque::new() })
-        })?;
-        Ok(Subscription(Arc::new(Held::new(Mutex::new(made)))))
+        let query = query_of(query);
+        let feed = match &self.home {
+            Home::Embedded(database) => database.call(py, |database| {
+                let subscription = database.events(&self.name).subscribe(query, EventPosition::new(after))?;
+                Ok(Feed::Embedded(Mutex::new(EmbeddedFeed { database, subscription, events: VecDeque::new() })))
+            })?,
+            Home::Served(client) => {
+                let store = self.name.clone();
+                let begin = move |client: &Client| ServedFeed::new(client.clone(), store, &query, after);
+                Feed::Served(client.call(py, begin)?)
+            }
+        };
+        Ok(Subscription(Arc::new(Held::new(feed))))
     }
 }
 
@@ -174,14 +226,20 @@ fn query_of(query: Option<&Query>) -> events::Query<'static> {
     query.map_or_else(events::Query::all, |query| query.0.clone())
 }
 
-/// A subscription, and the events that it has read ahead.
-struct Feed {
+/// The source of a subscription.
+enum Feed {
+    Embedded(Mutex<EmbeddedFeed>),
+    Served(ServedFeed),
+}
+
+/// A subscription to an embedded database, and the events that it has read ahead.
+struct EmbeddedFeed {
     database: quire::Database,
     subscription: quire::Subscription,
     events: VecDeque<quire::Event>,
 }
 
-impl Feed {
+impl EmbeddedFeed {
     /// Reads ahead when no event is left. Returns the publication to wait for when there is none.
     fn fill(&mut self) -> quire::Result<Option<quire::NextPublication>> {
         while self.events.is_empty() {
@@ -198,10 +256,28 @@ impl Feed {
 
 /// The events of a store that match a query: those of now, then those to come.
 #[pyclass(frozen, module = "quire")]
-pub(crate) struct Subscription(Arc<Held<Mutex<Feed>>>);
+pub(crate) struct Subscription(Arc<Held<Feed>>);
 
-fn lock(feed: &Mutex<Feed>) -> MutexGuard<'_, Feed> {
+fn lock(feed: &Mutex<EmbeddedFeed>) -> MutexGuard<'_, EmbeddedFeed> {
     feed.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The next event for a task; `None` in the child of a fork.
+async fn next(held: Arc<Held<Feed>>) -> Result<Option<quire::Event>, CallError> {
+    loop {
+        let publication = match held.get() {
+            Err(_) => return Ok(None),
+            Ok(Feed::Served(feed)) => return poll_fn(|context| feed.poll(context)).await.map(Some),
+            Ok(Feed::Embedded(feed)) => {
+                let mut feed = lock(feed);
+                match feed.fill()? {
+                    None => return Ok(feed.events.pop_front()),
+                    Some(publication) => publication,
+                }
+            }
+        };
+        publication.await?;
+    }
 }
 
 #[pymethods]
@@ -209,19 +285,24 @@ impl Subscription {
     #[pyo3(signature = (timeout=None))]
     fn next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<Event>>> {
         let timeout = timeout.map(|timeout| duration("timeout", timeout)).transpose()?;
-        let feed = self.0.get()?;
-        let database = py.detach(|| lock(feed).database.clone());
-        let step = |at_most: Duration| {
-            let mut feed = lock(feed);
-            if feed.events.is_empty() {
-                let read = feed.subscription.next(at_most)?;
-                feed.events.extend(read);
+        let found = match self.0.get()? {
+            Feed::Embedded(feed) => {
+                let database = py.detach(|| lock(feed).database.clone());
+                let step = |at_most: Duration| {
+                    let mut feed = lock(feed);
+                    if feed.events.is_empty() {
+                        let read = feed.subscription.next(at_most)?;
+                        feed.events.extend(read);
+                    }
+                    Ok(feed.events.pop_front())
+                };
+                let found = wait::until(py, &database, timeout, step);
+                py.detach(|| drop(database));
+                found?
             }
-            Ok(feed.events.pop_front())
+            Feed::Served(feed) => wait::until_served(py, timeout, |at_most| feed.next(at_most))?,
         };
-        let found = wait::until(py, &database, timeout, step);
-        py.detach(|| drop(database));
-        found?.map(|event| Event::new(py, event)).transpose()
+        found.map(|event| Event::new(py, event)).transpose()
     }
 
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -238,21 +319,8 @@ impl Subscription {
 
     fn __anext__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.0.get()?;
-        let held = Arc::clone(&self.0);
-        let next = async move {
-            loop {
-                let publication = {
-                    let Ok(feed) = held.get() else { return Ok(None) };
-                    let mut feed = lock(feed);
-                    match feed.fill()? {
-                        None => return Ok(feed.events.pop_front()),
-                        Some(publication) => publication,
-                    }
-                };
-                publication.await?;
-            }
-        };
-        asyncio::spawn(py, next, |py, event: Option<quire::Event>| match event {
+        let event = next(Arc::clone(&self.0));
+        asyncio::spawn(py, event, |py, event: Option<quire::Event>| match event {
             Some(event) => Ok(Event::new(py, event)?.into_any()),
             None => Err(errors::forked()),
         })

@@ -12,9 +12,13 @@ mod errors;
 mod events;
 mod graph;
 mod held;
+mod home;
 mod jobs;
+mod pieces;
+mod pool;
 mod query;
-mod shared;
+mod replies;
+mod served;
 mod topic;
 mod values;
 mod wait;
@@ -26,11 +30,11 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _quire {
     #[pymodule_export]
-    use super::commit::{AppendResult, Commit, CommitResult, EnqueueResult, ProduceResult, PutResult};
+    use super::commit::Commit;
     #[pymodule_export]
     use super::consumer::{Consumer, Delivery};
     #[pymodule_export]
-    use super::database::{Database, open};
+    use super::database::{Database, connect, open};
     #[pymodule_export]
     use super::events::{Event, EventStore, Events, Subscription};
     #[pymodule_export]
@@ -41,6 +45,8 @@ mod _quire {
     use super::jobs::{Job, Queue};
     #[pymodule_export]
     use super::query::{Condition, NewEvent, Query, fail_if_matches, last_is};
+    #[pymodule_export]
+    use super::replies::{AppendResult, CommitResult, EnqueueResult, ProduceResult, PutResult};
     #[pymodule_export]
     use super::topic::{Record, Records, Topic};
     #[pymodule_export]

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use quire::events::{self, EventId, EventPosition, QueryItem};
 
+use crate::pieces::Keep;
 use crate::values::Value;
 
 /// An event to append.
@@ -131,4 +132,38 @@ pub(crate) fn owned_event(
 ) -> PyResult<events::NewEvent<'static>> {
     let (data, metadata) = (Value::of(data)?, Value::of(metadata)?);
     Ok(event(event_type, &data, &texts("tags", tags)?, &metadata, id)?.into_owned())
+}
+
+/// Returns the event with its texts borrowed or copied.
+pub(crate) fn kept_event<'c, 'o, K: Keep<'c, 'o>>(event: &'c events::NewEvent<'static>) -> events::NewEvent<'o> {
+    events::NewEvent {
+        id: event.id,
+        event_type: K::text(&event.event_type),
+        tags: event.tags.iter().map(|tag| K::bytes(tag)).collect(),
+        metadata: K::bytes(&event.metadata),
+        data: K::bytes(&event.data),
+    }
+}
+
+/// Returns the condition with its texts borrowed or copied.
+pub(crate) fn kept_condition<'c, 'o, K: Keep<'c, 'o>>(
+    condition: &'c events::Condition<'static>,
+) -> events::Condition<'o> {
+    match condition {
+        events::Condition::FailIfMatches { query, after } => {
+            events::Condition::FailIfMatches { query: kept_query::<K>(query), after: *after }
+        }
+        events::Condition::LastIs { query, position } => {
+            events::Condition::LastIs { query: kept_query::<K>(query), position: *position }
+        }
+    }
+}
+
+fn kept_query<'c, 'o, K: Keep<'c, 'o>>(query: &'c events::Query<'static>) -> events::Query<'o> {
+    let item = |item: &'c QueryItem<'static>| QueryItem {
+        types: item.types.iter().map(|event_type| K::text(event_type)).collect(),
+        tags: item.tags.iter().map(|tag| K::bytes(tag)).collect(),
+        only_last_event: item.only_last_event,
+    };
+    events::Query { items: query.items.iter().map(item).collect() }
 }

@@ -2,44 +2,17 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyList};
-use quire::{ConsumerSettings, Lease, Message, PartitionSharing, Sequence};
+use quire::{ConsumerSettings, Lease, PartitionSharing, Sequence};
+use quire_client::reply::PartReply;
+use quire_client::request::{CommitOffset, CreateTopic};
 
-use crate::commit::ProduceResult;
 use crate::consumer::Consumer;
-use crate::errors;
-use crate::shared::Shared;
-use crate::values::{self, Value, duration};
-
-/// Returns the message of the keywords of a produce.
-pub(crate) fn message(
-    value: Option<&Bound<'_, PyAny>>,
-    key: Option<&Bound<'_, PyAny>>,
-    headers: Option<&Bound<'_, PyDict>>,
-    partition: Option<u32>,
-    time: Option<f64>,
-) -> PyResult<Message<'static>> {
-    let mut message = match Value::of(value)?.into_present() {
-        Some(value) => Message::new(value),
-        None => Message::tombstone(),
-    };
-    if let Some(key) = Value::of(key)?.into_present() {
-        message = message.key(key);
-    }
-    for (name, value) in headers.into_iter().flat_map(|headers| headers.iter()) {
-        let name: String = name.extract()?;
-        message = match Value::of(Some(&value))?.into_present() {
-            Some(value) => message.header(name, value),
-            None => message.header_without_value(name),
-        };
-    }
-    if let Some(partition) = partition {
-        message = message.partition(partition);
-    }
-    if let Some(time) = time {
-        message = message.timestamp_ms((time * 1e3).round() as i64);
-    }
-    Ok(message)
-}
+use crate::home::Home;
+use crate::pieces::{BorrowValues, MessagePieces};
+use crate::replies::ProduceResult;
+use crate::served::consumer::{ServedConsumer, ServedSettings};
+use crate::values::{self, duration};
+use crate::{errors, served};
 
 /// A record of a topic.
 #[pyclass(frozen, get_all, module = "quire")]
@@ -85,6 +58,13 @@ impl Record {
         };
         Py::new(py, record)
     }
+
+    /// A record that owns its bytes.
+    pub(crate) fn owned(py: Python<'_>, partition: u32, record: &quire::Record) -> PyResult<Py<Record>> {
+        let headers = record.headers.iter().map(|(key, value)| (key.as_slice(), value.as_deref()));
+        let place = (partition, record.offset, record.timestamp_ms);
+        Record::new(py, place, (record.key.as_deref(), record.value.as_deref()), headers)
+    }
 }
 
 /// Records of a partition, and the offset to continue from.
@@ -112,18 +92,14 @@ impl Records {
 /// A topic.
 #[pyclass(frozen, module = "quire")]
 pub(crate) struct Topic {
-    database: Shared,
+    home: Home,
     #[pyo3(get)]
     name: String,
 }
 
 impl Topic {
-    pub(crate) fn new(database: Shared, name: String) -> Self {
-        Topic { database, name }
-    }
-
-    fn call<T: Send>(&self, py: Python<'_>, call: impl FnOnce(quire::Topic) -> quire::Result<T> + Send) -> PyResult<T> {
-        self.database.call(py, |database| call(database.topic(&self.name)))
+    pub(crate) fn new(home: Home, name: String) -> Self {
+        Topic { home, name }
     }
 }
 
@@ -131,7 +107,15 @@ impl Topic {
 impl Topic {
     #[pyo3(signature = (partitions=1))]
     fn create(&self, py: Python<'_>, partitions: u32) -> PyResult<()> {
-        self.call(py, |topic| topic.create(partitions).map(|_| ()))
+        match &self.home {
+            Home::Embedded(database) => {
+                database.call(py, |database| database.topic(&self.name).create(partitions).map(|_| ()))
+            }
+            Home::Served(client) => {
+                let create = CreateTopic::new(self.name.clone(), partitions);
+                client.call(py, move |client| served::commit_part(client, create).map(drop))
+            }
+        }
     }
 
     #[pyo3(signature = (value=None, *, key=None, headers=None, partition=None, time=None))]
@@ -144,18 +128,34 @@ impl Topic {
         partition: Option<u32>,
         time: Option<f64>,
     ) -> PyResult<ProduceResult> {
-        let message = message(value, key, headers, partition, time)?;
-        Ok(ProduceResult::new(&self.call(py, |topic| topic.produce(&message))?))
+        let message = MessagePieces::of(value, key, headers, partition, time)?;
+        match &self.home {
+            Home::Embedded(database) => {
+                let produced = database
+                    .call(py, |database| database.topic(&self.name).produce(message.embedded::<BorrowValues>()));
+                Ok(ProduceResult::new(&produced?))
+            }
+            Home::Served(client) => {
+                let produce = message.served(&self.name);
+                match client.call(py, move |client| served::commit_part(client, produce))? {
+                    Some(PartReply::Produced { partition, offset }) => Ok(ProduceResult { partition, offset }),
+                    _ => Err(errors::unserved("the server's answer to a message has no offset")),
+                }
+            }
+        }
     }
 
     #[pyo3(signature = (partition=0, offset=0, *, bytes_max=1 << 20))]
     fn read(&self, py: Python<'_>, partition: u32, offset: u64, bytes_max: usize) -> PyResult<Records> {
-        let read = self.call(py, |topic| topic.fetch(partition, Sequence::new(offset), bytes_max))?;
-        let records = read.records.iter().map(|record| {
-            let headers = record.headers.iter().map(|(key, value)| (key.as_slice(), value.as_deref()));
-            let place = (partition, record.offset, record.timestamp_ms);
-            Record::new(py, place, (record.key.as_deref(), record.value.as_deref()), headers)
-        });
+        let read = match &self.home {
+            Home::Embedded(database) => database
+                .call(py, |database| database.topic(&self.name).fetch(partition, Sequence::new(offset), bytes_max))?,
+            Home::Served(client) => {
+                let topic = self.name.clone();
+                client.call(py, move |client| served::topics::read(client, &topic, partition, offset, bytes_max))?
+            }
+        };
+        let records = read.records.iter().map(|record| Record::owned(py, partition, record));
         let records = PyList::new(py, records.collect::<PyResult<Vec<_>>>()?)?.unbind();
         Ok(Records { records, next_offset: read.next_offset.get() })
     }
@@ -163,17 +163,40 @@ impl Topic {
     /// The first offset of a partition, and the offset after its last record.
     #[pyo3(signature = (partition=0))]
     fn offsets(&self, py: Python<'_>, partition: u32) -> PyResult<(u64, u64)> {
-        let offsets = self.call(py, |topic| topic.offsets(partition))?;
-        Ok((offsets.start.get(), offsets.next.get()))
+        match &self.home {
+            Home::Embedded(database) => database.call(py, |database| {
+                let offsets = database.topic(&self.name).offsets(partition)?;
+                Ok((offsets.start.get(), offsets.next.get()))
+            }),
+            Home::Served(client) => {
+                let topic = self.name.clone();
+                client.call(py, move |client| served::topics::offsets(client, &topic, partition))
+            }
+        }
     }
 
     #[pyo3(signature = (group, partition=0))]
     fn committed_offset(&self, py: Python<'_>, group: &str, partition: u32) -> PyResult<Option<u64>> {
-        Ok(self.call(py, |topic| topic.committed_offset(group, partition))?.map(Sequence::get))
+        match &self.home {
+            Home::Embedded(database) => database.call(py, |database| {
+                Ok(database.topic(&self.name).committed_offset(group, partition)?.map(Sequence::get))
+            }),
+            Home::Served(client) => {
+                let (topic, group) = (self.name.clone(), group.to_owned());
+                client.call(py, move |client| served::topics::committed_offset(client, &topic, &group, partition))
+            }
+        }
     }
 
     fn commit_offset(&self, py: Python<'_>, group: &str, partition: u32, offset: u64) -> PyResult<()> {
-        self.call(py, |topic| topic.commit_offset(group, partition, Sequence::new(offset)))
+        match &self.home {
+            Home::Embedded(database) => database
+                .call(py, |database| database.topic(&self.name).commit_offset(group, partition, Sequence::new(offset))),
+            Home::Served(client) => {
+                let commit = CommitOffset::new(group.to_owned(), self.name.clone(), partition, offset);
+                client.call(py, move |client| served::commit_part(client, commit).map(drop))
+            }
+        }
     }
 
     /// A consumer of a group. Members with a name share the partitions by leases; without a name
@@ -190,16 +213,32 @@ impl Topic {
         dead_letter: Option<String>,
         from_start: bool,
     ) -> PyResult<Consumer> {
+        let database = match &self.home {
+            Home::Embedded(database) => database.get()?,
+            Home::Served(_) if member.is_some() => {
+                return Err(errors::unserved(
+                    "a server has no groups of members over HTTP: leave out member, and the consumer reads all \
+                     partitions; or use a Kafka client",
+                ));
+            }
+            Home::Served(client) => {
+                let records_max = records_max.unwrap_or(usize::MAX);
+                let settings = ServedSettings { records_max, retries, dead_letter, from_start };
+                let (topic, group) = (self.name.clone(), group.to_owned());
+                let consumer =
+                    client.call(py, move |client| ServedConsumer::new(client.clone(), topic, group, settings))?;
+                return Ok(Consumer::served(consumer));
+            }
+        };
         let mut settings = ConsumerSettings { retries, dead_letter, from_start, ..ConsumerSettings::default() };
         settings.records_max = records_max.unwrap_or(settings.records_max);
         if let Some(name) = member {
             let duration = duration("lease", lease)?;
             settings.sharing = PartitionSharing::Lease(Lease { name, duration, ..Lease::default() });
         }
-        let database = self.database.get()?;
         let made = py.detach(|| {
             let consumer = database.topic(&self.name).consumer(group, settings);
-            consumer.map(|consumer| Consumer::new(database, consumer))
+            consumer.map(|consumer| Consumer::embedded(database, consumer))
         });
         errors::result(py, made)
     }

@@ -1,5 +1,11 @@
-"""A database for each test."""
+"""A database for each test, in this process and behind a server.
 
+The variable `QUIRE_PROGRAM` names the program `quire`. Without it, tests of servers are skipped.
+"""
+
+import os
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,8 +13,72 @@ import pytest
 
 import quire
 
+PROGRAM = os.environ.get("QUIRE_PROGRAM", "")
+
+
+def pytest_report_header() -> str:
+    return f"quire: {PROGRAM}" if PROGRAM else "!!! SKIPPED the tests of servers: QUIRE_PROGRAM is not set"
+
+
+class Server:
+    """A server of a directory, which can be killed and started again at its address."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.listen = "127.0.0.1:0"
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        assert self.process is None
+        others = ["--kafka", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
+        command = [PROGRAM, "serve", "--data", str(self.directory), "--durability", "os", "--http", self.listen]
+        self.process = subprocess.Popen([*command, *others], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if found := re.match(r"http +(\S+)", line):
+                self.listen = found[1]
+            if line.startswith("serving"):
+                return
+        raise RuntimeError(f"the server ended with {self.process.wait()}")
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+
+    @property
+    def address(self) -> str:
+        return f"http://{self.listen}"
+
 
 @pytest.fixture
-def db(tmp_path: Path) -> Iterator[quire.Database]:
+def server(tmp_path: Path) -> Iterator[Server]:
+    if not PROGRAM:
+        pytest.skip("QUIRE_PROGRAM is not set")
+    server = Server(tmp_path / "served")
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[quire.Database]:
     with quire.open(tmp_path / "data", sync="os") as database:
         yield database
+
+
+@pytest.fixture
+def served(server: Server) -> Iterator[quire.Database]:
+    with quire.connect(server.address) as database:
+        yield database
+
+
+@pytest.fixture(params=["embedded", "served"])
+def db(request: pytest.FixtureRequest) -> quire.Database:
+    """A database of each home: a program does not see the difference."""
+    database = request.getfixturevalue(request.param)
+    assert isinstance(database, quire.Database)
+    return database

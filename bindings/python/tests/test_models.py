@@ -135,8 +135,8 @@ def test_a_handler_of_a_consumer_that_fails_ends_in_the_dead_letters(db: quire.D
     assert topic.committed_offset("mailer") == 1
 
 
-def test_members_of_a_group_share_partitions(db: quire.Database) -> None:
-    topic = db.topic("orders")
+def test_members_of_a_group_share_partitions(embedded: quire.Database) -> None:
+    topic = embedded.topic("orders")
     topic.create(partitions=1)
     member = topic.consumer("group", member="one", lease=5)
     topic.produce("x")

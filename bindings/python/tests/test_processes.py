@@ -6,11 +6,13 @@ import runpy
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import quire
+from conftest import Server
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -48,9 +50,9 @@ def test_a_killed_process_keeps_every_acknowledged_commit_whole(tmp_path: Path, 
             assert db.topic("placed").offsets() == (0, head)
 
 
-def test_two_processes_share_a_directory(db: quire.Database, tmp_path: Path) -> None:
+def test_two_processes_share_a_directory(embedded: quire.Database, tmp_path: Path) -> None:
     code = "import sys, quire; print(quire.open(sys.argv[1], sync='os').store('s').append('Placed', 'theirs'))"
-    subscription = db.store("s").subscribe()
+    subscription = embedded.store("s").subscribe()
     printed = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "data")], check=True, capture_output=True, text=True
     )
@@ -58,8 +60,8 @@ def test_two_processes_share_a_directory(db: quire.Database, tmp_path: Path) -> 
     assert next(subscription).text() == "theirs"
 
 
-def test_the_child_of_a_fork_opens_the_directory_again(db: quire.Database, tmp_path: Path) -> None:
-    store = db.store("s")
+def test_the_child_of_a_fork_opens_the_directory_again(embedded: quire.Database, tmp_path: Path) -> None:
+    store = embedded.store("s")
     store.append("Placed", "parent")
     child = os.fork()
     if child == 0:
@@ -91,18 +93,47 @@ def test_ctrl_c_ends_a_waiting_process(tmp_path: Path) -> None:
     assert "KeyboardInterrupt" in errors and child.returncode != 0
 
 
-def test_the_example_of_the_orders_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    example = PACKAGE.parents[1] / "examples/orders/orders.py"
-    assert len(example.read_text().splitlines()) < 40
-    runpy.run_path(str(example), run_name="__main__")
+EXAMPLE = PACKAGE.parents[1] / "examples/orders/orders.py"
+PAGES = [PACKAGE / "README.md", PACKAGE.parents[1] / "docs/python.md"]
+
+
+def test_the_example_of_the_orders_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(EXAMPLE.read_text().splitlines()) < 40
+    monkeypatch.setattr(sys, "argv", [str(EXAMPLE)])
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
     assert "mails: 1, events: 2" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("page", [PACKAGE / "README.md", PACKAGE.parents[1] / "docs/python.md"], ids=lambda page: page.name)
-def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_the_orders_runs_with_a_server(
+    server: Server, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [str(EXAMPLE), server.address])
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    assert "mails: 1, events: 2" in capsys.readouterr().out
+
+
+def run_examples(page: Path, change: Callable[[str], str]) -> None:
     examples = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
     assert examples
-    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for example in examples:
-        exec(compile(example, str(page), "exec"), names)
+        exec(compile(change(example), str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_examples(page, lambda example: example)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_examples_of_a_page_run_with_a_server_after_one_change(page: Path, server: Server) -> None:
+    changes = []
+
+    def change(example: str) -> str:
+        changed, count = re.subn(r"quire\.open\(.*?\)", f'quire.connect("{server.address}")', example)
+        changes.append(count)
+        return changed
+
+    run_examples(page, change)
+    assert sum(changes) == 1

@@ -1,4 +1,4 @@
-"""Quire for Python: the embedded database.
+"""Quire for Python: the database in this process, or a client of a server.
 
 One commit may append events under a condition, enqueue or acknowledge a job, produce to a topic,
 commit a consumer's offset and change a graph. All of it happens, or none.
@@ -22,12 +22,14 @@ from quire._errors import (
     NewerFormat,
     NotADatabase,
     NotFound,
+    NotPermitted,
     Overloaded,
     ReadOnly,
     Refused,
     StaleLease,
     TooCostly,
     TooLarge,
+    Unanswered,
     Unsettled,
     VersionMismatch,
 )
@@ -61,6 +63,7 @@ from quire._quire import (
     Visit,
     Worker,
     _forked,
+    connect,
     fail_if_matches,
     last_is,
     open,
@@ -102,6 +105,7 @@ __all__ = [
     "NewerFormat",
     "NotADatabase",
     "NotFound",
+    "NotPermitted",
     "Outcome",
     "Overloaded",
     "ProduceResult",
@@ -118,10 +122,12 @@ __all__ = [
     "TooCostly",
     "TooLarge",
     "Topic",
+    "Unanswered",
     "Unsettled",
     "VersionMismatch",
     "Visit",
     "Worker",
+    "connect",
     "fail_if_matches",
     "last_is",
     "open",

@@ -1,4 +1,4 @@
-"""Jobs with asyncio: leases are kept by a task, and an idle worker waits for a commit."""
+"""Jobs with asyncio: leases are kept by a task, and an idle worker waits for a commit or a server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def jobs(queue: Queue, worker: str, lease: float) -> AsyncGenerator[Job, N
     """The jobs of a queue, one at a time, as they become due. Each is held by heartbeats until the
     next one is taken. The caller acknowledges it before."""
     while True:
-        fetched = await queue.fetch_async(worker, 1, lease=lease)
+        fetched = await queue._fetch_next(worker, lease)
         if not fetched:
             await _rest(queue)
             continue
@@ -36,7 +36,7 @@ async def jobs(queue: Queue, worker: str, lease: float) -> AsyncGenerator[Job, N
 
 
 async def _rest(queue: Queue) -> None:
-    """Waits for a commit, or until a job is due."""
+    """Waits for a commit, or until a job is due. A server has waited already."""
     rest = queue._rest()
     if rest is None:
         return

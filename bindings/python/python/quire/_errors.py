@@ -7,15 +7,22 @@ Fact = int | str | None
 
 
 class Error(Exception):
-    """An error of the database."""
+    """An error of the database. `request_id` names the request in the log of a server."""
 
-    def __init__(self, message: str, code: str = "error", facts: dict[str, Fact] | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        code: str = "error",
+        facts: dict[str, Fact] | None = None,
+        request_id: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.facts: dict[str, Fact] = facts or {}
+        self.request_id = request_id
 
-    def __reduce__(self) -> tuple[type["Error"], tuple[str, str, dict[str, Fact]]]:
-        return type(self), (str(self), self.code, self.facts)
+    def __reduce__(self) -> tuple[type["Error"], tuple[str, str, dict[str, Fact], str | None]]:
+        return type(self), (str(self), self.code, self.facts, self.request_id)
 
 
 class Refused(Error):
@@ -98,8 +105,16 @@ class Failed(Error):
     """The database is closed or can no longer keep its promises. Open it again."""
 
 
+class NotPermitted(Error):
+    """The client has no valid key, or lacks a permission."""
+
+
 class IoFailed(Error):
     """The operating system refused an operation on a file."""
+
+
+class Unanswered(Error):
+    """No server gave a whole answer. It may have done what was asked: look for the effect."""
 
 
 _BY_CODE: dict[str, type[Error]] = {
@@ -109,7 +124,7 @@ _BY_CODE: dict[str, type[Error]] = {
     "in_use": InUse,
 }
 
-# By the kinds of the Rust API.
+# By the kinds of the Rust API, and of its client.
 _BY_KIND: dict[str, type[Error]] = {
     "NotADatabase": NotADatabase,
     "InUse": InUse,
@@ -128,10 +143,12 @@ _BY_KIND: dict[str, type[Error]] = {
     "NoSpace": DiskFull,
     "Unsettled": Unsettled,
     "Failed": Failed,
+    "NotPermitted": NotPermitted,
     "Io": IoFailed,
+    "Unanswered": Unanswered,
 }
 
 
-def _make(kind: str, code: str, message: str, facts: dict[str, Fact]) -> Error:
+def _make(kind: str, code: str, message: str, facts: dict[str, Fact], request_id: str | None) -> Error:
     """The exception of an error, for the module in Rust."""
-    return _BY_CODE.get(code, _BY_KIND.get(kind, Error))(message, code, facts)
+    return _BY_CODE.get(code, _BY_KIND.get(kind, Error))(message, code, facts, request_id)

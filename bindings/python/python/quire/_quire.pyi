@@ -25,6 +25,22 @@ def open(
     every process.
     """
 
+def connect(
+    address: str,
+    *,
+    key: str | None = None,
+    key_file: str | os.PathLike[str] | None = None,
+    ca: str | os.PathLike[str] | None = None,
+    timeout: float = 30.0,
+) -> Database:
+    """A database behind a server at `http://HOST:PORT`, `https://HOST:PORT` or `unix:PATH`.
+
+    `key` is an API key, or the file `key_file` contains it; by default it is that of the variable
+    `QUIRE_KEY`. `ca` is a file of trusted certificates in PEM; by default it is that of `QUIRE_CA`,
+    or the roots of the system. `timeout` limits a call with its retries. The client connects with
+    its first call.
+    """
+
 def fail_if_matches(query: Query, after: int = 0) -> Condition:
     """The condition that no event after position `after` matches."""
 
@@ -34,7 +50,7 @@ def last_is(query: Query, position: int) -> Condition:
 def _forked() -> None: ...
 
 class Database:
-    """A database. Handles may be used from several threads."""
+    """A database in a directory or behind a server. Handles may be used from several threads."""
 
     def commit(self, commit: Commit) -> CommitResult:
         """Commits all parts or none, and waits until the commit is durable."""
@@ -51,10 +67,10 @@ class Database:
         """The position of the last published commit."""
 
     def wait_after(self, position: int, timeout: float | None = None) -> bool:
-        """Waits for a commit after `position`. Returns whether there is one."""
+        """Waits for a commit after `position`. Returns whether there is one. Embedded only."""
 
     def sync(self) -> None:
-        """Syncs all commits to the disk."""
+        """Syncs all commits to the disk. Embedded only."""
 
     def close(self) -> None:
         """Closes the database. Later calls of its handles raise `Failed`. Subscriptions, workers
@@ -344,11 +360,15 @@ class Queue:
         concurrency: int = 1,
         lease: float = 30.0,
         on_error: Callable[[Job, BaseException], object] | None = None,
-    ) -> Worker: ...
+    ) -> Worker:
+        """A worker. `on_error` gets each job that failed or whose outcome was refused. A server that
+        does not answer is a warning of the logger `quire`."""
+
     def jobs(self, worker: str, *, lease: float = 30.0) -> AsyncGenerator[Job, None]:
         """The jobs of the queue, for `async for`. Each is held by heartbeats until the next one is
         taken; acknowledge it before."""
 
+    def _fetch_next(self, worker: str, lease: float) -> asyncio.Future[list[Job]]: ...
     def _rest(self) -> tuple[int, float] | None: ...
     def _published_after(self, position: int) -> asyncio.Future[None]: ...
 
@@ -436,7 +456,7 @@ class Topic:
         from_start: bool = True,
     ) -> Consumer:
         """A consumer of a group. Members with a name share the partitions; a consumer without one
-        reads all of them."""
+        reads all of them. A server has no members: leave out `member`."""
 
 class Delivery:
     """Records of one partition."""
