@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,14 +24,13 @@ def pytest_report_header() -> str:
 class Server:
     """A server of a directory, which can be killed and started again at its address."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.listen = "127.0.0.1:0"
+    def __init__(self, directory: Path, listen: str = "127.0.0.1:0", *settings: str) -> None:
+        self.directory, self.listen, self.settings = directory, listen, settings
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
         assert self.process is None
-        others = ["--kafka", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
+        others = ["--kafka", "127.0.0.1:0", "--grpc", "127.0.0.1:0", *self.settings]
         command = [PROGRAM, "serve", "--data", str(self.directory), "--durability", "os", "--http", self.listen]
         self.process = subprocess.Popen([*command, *others], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self.process.stdout is not None
@@ -49,19 +49,24 @@ class Server:
 
     @property
     def address(self) -> str:
-        return f"http://{self.listen}"
+        return self.listen if self.listen.startswith("unix:") else f"http://{self.listen}"
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
+@contextmanager
+def serving(server: Server) -> Iterator[Server]:
     if not PROGRAM:
         pytest.skip("QUIRE_PROGRAM is not set")
-    server = Server(tmp_path / "served")
     server.start()
     try:
         yield server
     finally:
         server.kill()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with serving(Server(tmp_path / "served")) as server:
+        yield server
 
 
 @pytest.fixture

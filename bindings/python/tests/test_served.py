@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
+import shutil
 import socket
+import subprocess
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -12,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import quire
-from conftest import Server
+from conftest import Server, serving
 
 
 class LossyProxy:
@@ -205,6 +208,24 @@ def test_a_key_is_required_and_comes_from_an_argument_a_file_or_the_environment(
     assert quire.connect(server.address).store("orders").head() == 1
 
 
+def test_a_unix_socket_and_tls_reach_a_server(tmp_path: Path) -> None:
+    with serving(Server(tmp_path / "data", f"unix:{tmp_path}/socket")) as server:
+        assert quire.connect(server.address).store("orders").append("Placed") == 1
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl makes the certificate of the test")
+    certificate, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+    make = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=quire"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run([openssl, *make, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    tls = ["--tls-certificate", certificate, "--tls-key", key]
+    with serving(Server(tmp_path / "data", "127.0.0.1:0", *tls)) as server:
+        address = f"https://{server.listen.removeprefix('tls://')}"
+        assert quire.connect(address, ca=certificate).store("orders").head() == 1
+        with pytest.raises(quire.Unanswered, match="certificate|UnknownIssuer"):
+            quire.connect(address, timeout=0.2).store("orders").head()
+
+
 def test_what_only_a_directory_can_do_is_invalid(served: quire.Database) -> None:
     served.topic("orders").create()
     calls: list[Callable[[], object]] = [
@@ -222,6 +243,25 @@ def test_what_only_a_directory_can_do_is_invalid(served: quire.Database) -> None
     served.close()
     with pytest.raises(quire.Failed, match="closed"):
         served.store("s").append("Placed")
+
+
+def test_the_child_of_a_fork_connects_again(server: Server, served: quire.Database) -> None:
+    store = served.store("s")
+    store.append("Placed", "parent")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            store.append("Placed", "inherited")
+        except quire.InUse:
+            with quire.connect(server.address) as own:
+                own.store("s").append("Placed", "child")
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert [event.text() for event in store.read()] == ["parent", "child"]
 
 
 def test_long_reads_are_read_in_pages(served: quire.Database) -> None:
