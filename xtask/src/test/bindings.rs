@@ -8,7 +8,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
-use super::{in_root, python, succeed};
+use super::{PROFILE, in_root, python, succeed};
+use crate::units::Units;
 use crate::workspace::Workspace;
 
 const PACKAGE: &str = "bindings/python";
@@ -27,36 +28,39 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
         }
     };
     let package = workspace.root.join(PACKAGE);
-    let target = workspace.target.join("python");
+    // The package shares compiled dependencies with the workspace.
+    let (target, made) = (&workspace.target, workspace.target.join("python"));
     // The package is built with the versions of the workspace, and has no lock file of its own.
     let copied = fs::copy(workspace.root.join("Cargo.lock"), package.join("Cargo.lock"));
     copied.map_err(|error| format!("could not write Cargo.lock to {PACKAGE}: {error}"))?;
     let manifest = format!("{PACKAGE}/Cargo.toml");
     succeed(&mut in_root(workspace, &["fmt", "--manifest-path", &manifest, "--check"]))?;
-    let mut clippy = in_root(workspace, &["clippy", "--release", "--manifest-path", &manifest]);
-    succeed(clippy.env("CARGO_TARGET_DIR", &target).args(["--", "-D", "warnings"]))?;
+    let mut clippy = in_root(workspace, &["clippy", "--profile", PROFILE, "--manifest-path", &manifest]);
+    succeed(clippy.env("CARGO_TARGET_DIR", target).args(["--", "-D", "warnings"]))?;
 
-    let wheels = target.join("wheels");
+    let wheels = made.join("wheels");
     remove(&wheels)?;
     let within = |arguments: &[&str]| {
         let mut command = Command::new(&python);
-        command.args(arguments).current_dir(&package).env("CARGO_TARGET_DIR", &target);
+        command.args(arguments).current_dir(&package).env("CARGO_TARGET_DIR", target);
         // The tests start processes, which must not leave compiled modules in the source.
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         command
     };
-    let build = ["-m", "maturin", "build", "--release", "--quiet", "--out"];
+    let build = ["-m", "maturin", "build", "--profile", PROFILE, "--quiet", "--out"];
     succeed(within(&build).arg(&wheels))?;
     let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--force-reinstall"];
     succeed(within(&install).args(["--find-links"]).arg(&wheels).arg("quire"))?;
-    let cache = target.join("mypy");
+    let cache = made.join("mypy");
     succeed(within(&["-m", "mypy", "--strict", "--cache-dir"]).arg(cache).args([
         "python/quire",
         "tests",
         "bench.py",
         "../../examples/orders/orders.py",
     ]))?;
-    succeed(&mut within(&["-m", "pytest", "-q", "-p", "no:cacheprovider"]))
+    // The tests of the served client start the program of the workspace.
+    let quire = Units::build(workspace)?.program("bin", "quire")?;
+    succeed(within(&["-m", "pytest", "-q", "-p", "no:cacheprovider"]).env("QUIRE_PROGRAM", quire))
 }
 
 fn remove(folder: &Path) -> Result<(), String> {
