@@ -21,9 +21,9 @@ use crate::workspace::{Workspace, cargo};
 use table::{CANARIES, Canary, Test};
 
 /// The crates that are copied.
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 16] = [
     "threads", "mapped", "model", "log", "streams", "events", "jobs", "graph", "system", "shard", "quire", "sim",
-    "access", "api", "kafka",
+    "access", "api", "kafka", "cluster",
 ];
 /// The crates that have the switch. The others use that of the first.
 const SWITCHED: [&str; 3] = ["model", "access", "kafka"];

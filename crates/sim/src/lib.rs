@@ -14,6 +14,8 @@
 //! Not covered: threads, whose interleavings the tests of the log and the database explore; real
 //! time, real disks, real processes.
 
+#[cfg(target_os = "linux")]
+mod agreement;
 mod book;
 mod check;
 mod disk;
@@ -26,5 +28,7 @@ mod scenario;
 mod trace;
 mod world;
 
+#[cfg(target_os = "linux")]
+pub use agreement::{AgreementReport, agree};
 pub use panics::keep_quiet;
 pub use run::{RunReport, run, shrink, steps};

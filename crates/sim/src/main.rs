@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+#[cfg(target_os = "linux")]
+use quire_sim::agree;
 use quire_sim::{RunReport, keep_quiet, run, shrink, steps};
 
 /// Runs the database in a world that injects faults, and reports violations.
@@ -29,6 +31,10 @@ struct Arguments {
     /// Run only these steps of the seed
     #[arg(long, requires = "seed", value_delimiter = ',')]
     steps: Option<Vec<usize>>,
+    /// Run schedules of the agreement of a cluster, without the database
+    #[cfg(target_os = "linux")]
+    #[arg(long, conflicts_with_all = ["steps", "brief"])]
+    agreement: bool,
 }
 
 /// The default: a year.
@@ -45,15 +51,49 @@ fn range(text: &str) -> Result<(u64, u64), String> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     keep_quiet();
+    #[cfg(target_os = "linux")]
+    if arguments.agreement {
+        return agreement(&arguments).unwrap_or_else(|error| could_not_run(&error));
+    }
     let outcome = match arguments.seed {
         Some(seed) => run_one(seed, arguments.steps.as_deref()),
         None => run_all(&arguments),
     };
-    outcome.unwrap_or_else(|error| {
-        // Standard error may be closed, too.
-        let _ = writeln!(io::stderr(), "quire-sim: {error}");
-        ExitCode::from(COULD_NOT_RUN)
-    })
+    outcome.unwrap_or_else(|error| could_not_run(&error))
+}
+
+fn could_not_run(error: &io::Error) -> ExitCode {
+    // Standard error may be closed, too.
+    let _ = writeln!(io::stderr(), "quire-sim: {error}");
+    ExitCode::from(COULD_NOT_RUN)
+}
+
+/// Runs schedules of the agreement of a cluster.
+#[cfg(target_os = "linux")]
+fn agreement(arguments: &Arguments) -> io::Result<ExitCode> {
+    let Arguments { seeds: (from, to), minutes, seed: one, .. } = *arguments;
+    #[expect(clippy::disallowed_methods, reason = "the time limit is real time, which no schedule sees")]
+    let begun = Instant::now();
+    let limit = minutes.map_or(Duration::MAX, |minutes| Duration::from_secs(minutes * 60));
+    let seeds = one.map_or(from..to, |seed| seed..seed + 1);
+    let (mut schedules, mut published, mut terms) = (0, 0, 0);
+    for seed in seeds.take_while(|_| begun.elapsed() < limit) {
+        let report = agree(seed, one.is_some());
+        report.lines.iter().try_for_each(|line| tell(line))?;
+        if let Some(failure) = report.failure {
+            tell(&format!("seed {seed} fails: {failure}"))?;
+            tell(&format!("replay it with: quire-sim --agreement --seed {seed}"))?;
+            return Ok(ExitCode::FAILURE);
+        }
+        schedules += 1;
+        published += report.published.get();
+        terms += report.terms;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    tell(&format!(
+        "{schedules} schedules with {published} published records and {terms} terms, none failed, in {seconds:.1} s"
+    ))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn run_one(seed: u64, only: Option<&[usize]>) -> io::Result<ExitCode> {

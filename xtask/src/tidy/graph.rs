@@ -52,6 +52,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // A client shares the shapes of requests and replies with the server, and the ids and the
     // worker's types with the embedded API.
     ("quire-client", &["quire", "quire-api"]),
+    // It knows records by their positions and terms, and not what they hold.
+    ("quire-cluster", &["quire-log", "quire-model"]),
     ("quire-http", &["quire", "quire-api", "quire-access"]),
     ("quire-grpc", &["quire", "quire-api", "quire-access"]),
     (
@@ -86,7 +88,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "quire-cli",
         ],
     ),
-    ("quire-sim", &["quire", "quire-mapped"]),
+    ("quire-sim", &["quire", "quire-mapped", "quire-log", "quire-cluster"]),
     ("quire-chaos", &["quire", "quire-client"]),
     ("xtask", &[]),
 ];
@@ -107,6 +109,8 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("opentelemetry-otlp", &["quire-cli"], "traces and metrics are sent in one place"),
     ("opentelemetry-proto", &["quire-cli"], "traces and metrics are sent in one place"),
     ("tracing-opentelemetry", &["quire-access", "quire-cli"], "traces leave where they come in, in builds with `otlp`"),
+    ("raft", &["quire-cluster"], "the database knows a term and a published position, and not how nodes agree on them"),
+    ("slog", &["quire-cluster"], "`raft` asks for its logger, which is silent"),
     ("rustls", &["quire-access", "quire-client"], "connections get TLS where they are accepted, and where they begin"),
     ("tokio-rustls", &["quire-access"], "connections get TLS where they are accepted"),
     ("x509-parser", &["quire-access"], "certificates are read where they come in"),

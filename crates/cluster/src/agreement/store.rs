@@ -1,0 +1,85 @@
+//! The node's log as `raft` reads it: entries without data, made from the terms of the records.
+
+use raft::eraftpb::{Entry, EntryType, Snapshot};
+use raft::{GetEntriesContext, RaftState, Storage, StorageError};
+
+use super::{MemberNode, Position};
+
+/// The number of entries that one message has at most. The transport splits messages by the bytes
+/// of their records.
+const ENTRIES_MAX: u64 = 1_024;
+
+/// A node, read as a storage of `raft`.
+#[derive(Debug)]
+pub(super) struct NodeStorage<N> {
+    pub(super) node: N,
+    /// The last record that `raft` knows. The log of a leader may have later ones, which it has not
+    /// reported.
+    pub(super) known: Position,
+}
+
+impl<N: MemberNode> NodeStorage<N> {
+    /// The entry of a record.
+    pub(super) fn entry(&self, index: u64) -> Option<Entry> {
+        let position = Position::new(index);
+        let term = self.node.term(position)?.get().into();
+        let mut entry = Entry { index, term, ..Entry::default() };
+        if self.node.change(position).is_some() {
+            entry.set_entry_type(EntryType::EntryConfChangeV2);
+        }
+        Some(entry)
+    }
+}
+
+impl<N: MemberNode> Storage for NodeStorage<N> {
+    fn initial_state(&self) -> raft::Result<RaftState> {
+        let (vote, (start, members)) = (self.node.vote(), self.node.start());
+        let mut state = RaftState { conf_state: members.to_raft(), ..RaftState::default() };
+        state.hard_state.term = vote.term.get().into();
+        state.hard_state.vote = vote.node.map_or(0, |node| node.get());
+        state.hard_state.commit = start.position.get();
+        Ok(state)
+    }
+
+    fn entries(
+        &self,
+        low: u64,
+        high: u64,
+        _max_size: impl Into<Option<u64>>,
+        _context: GetEntriesContext,
+    ) -> raft::Result<Vec<Entry>> {
+        if low <= self.node.start().0.position.get() {
+            return Err(StorageError::Compacted.into());
+        }
+        let high = high.min(low + ENTRIES_MAX);
+        let entries = (low..high).map(|index| self.entry(index).ok_or(StorageError::Unavailable.into()));
+        entries.collect()
+    }
+
+    fn term(&self, index: u64) -> raft::Result<u64> {
+        if index < self.node.start().0.position.get() {
+            return Err(StorageError::Compacted.into());
+        }
+        let term = self.node.term(Position::new(index)).ok_or(StorageError::Unavailable)?;
+        Ok(term.get().into())
+    }
+
+    fn first_index(&self) -> raft::Result<u64> {
+        Ok(self.node.start().0.position.get() + 1)
+    }
+
+    fn last_index(&self) -> raft::Result<u64> {
+        Ok(self.known.get())
+    }
+
+    fn snapshot(&self, request_index: u64, _to: u64) -> raft::Result<Snapshot> {
+        let shipment = self.node.shipment().filter(|shipment| shipment.place.position.get() >= request_index);
+        let shipment = shipment.ok_or(StorageError::SnapshotTemporarilyUnavailable)?;
+        let mut snapshot = Snapshot::default();
+        let metadata = snapshot.mut_metadata();
+        metadata.index = shipment.place.position.get();
+        metadata.term = shipment.place.term.get().into();
+        metadata.set_conf_state(shipment.members.to_raft());
+        Ok(snapshot)
+    }
+}

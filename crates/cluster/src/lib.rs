@@ -1,0 +1,24 @@
+//! Replication: the nodes of a cluster agree on the records of one log.
+//!
+//! The log of each node has the same records at the same positions. One node, the leader, appends;
+//! the others append what it sends them. A record is published when a majority of the voters has it
+//! on disk. The consensus is Raft, by the crate `raft`; see `docs/agreement.md`.
+//!
+//! ```text
+//! leader    append ─▶ Agreement::appended ─▶ send ───────────────▶ publish, by a majority
+//!                                             │            ▲
+//! follower                                    ▼            │ reply, after the sync
+//!                              Agreement::receive ─▶ MemberNode::take ─▶ Agreement::synced
+//! ```
+//!
+//! The crate has no thread, no clock and no socket: the owner of an [`Agreement`] calls it, and it
+//! calls the [`MemberNode`]. So a simulation drives the same code as a server.
+
+#![cfg(target_os = "linux")]
+
+mod agreement;
+
+pub use agreement::{
+    Agreement, AgreementSettings, MemberChange, MemberNode, MemberSet, NodeId, NodeRole, NodeState, PeerMessage,
+    RecordPlace, Shipment, Vote,
+};
