@@ -73,7 +73,7 @@ pub(crate) struct StorageArgs {
     /// Most event stores [default: 1000000]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     stores_max: Option<u64>,
-    /// Most queues [default: 250000]
+    /// Most queues [default: 1000000]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     queues_max: Option<u64>,
     /// Most graphs [default: 100000]
@@ -83,6 +83,10 @@ pub(crate) struct StorageArgs {
     /// 536870912]
     #[arg(long, value_name = "BYTES", hide_short_help = true)]
     job_bytes_max: Option<u64>,
+    /// Most bytes of sources, saved projections, forgotten tags and subscriptions of event stores
+    /// in memory [default: 268435456]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    store_bytes_max: Option<u64>,
     /// Milliseconds for which the idempotency key of a commit is kept [default: 86400000]
     #[arg(long, value_name = "MS", hide_short_help = true)]
     idempotency_retention_ms: Option<u64>,
@@ -119,6 +123,7 @@ impl StorageArgs {
         set(&mut settings.queues_max, self.queues_max);
         set(&mut settings.graphs_max, self.graphs_max);
         set(&mut settings.job_bytes_max, self.job_bytes_max);
+        set(&mut settings.store_bytes_max, self.store_bytes_max);
         set(&mut settings.idempotency_retention_ms, self.idempotency_retention_ms);
         set(&mut settings.idempotency_keys_max, self.idempotency_keys_max);
         set(&mut settings.request_steps_max, self.request_steps_max);

@@ -9,6 +9,7 @@ use crate::codec::{
     EVENT_APPENDED, FORGOTTEN, PROJECTION_DROPPED, PROJECTION_SAVED, RETENTION_SET, Role, STORE_CREATED,
     SUBSCRIPTION_DROPPED, SUBSCRIPTION_MOVED, SUBSCRIPTION_PUT, TRIMMED, UPSTREAM_READ, label_of, store_of,
 };
+use crate::memory::{forgotten_memory, projection_memory, source_memory};
 use crate::saved::{named_in, saved_in};
 use crate::state::Store;
 use crate::{EventPosition, Events, StoreNumber, subscription};
@@ -29,7 +30,9 @@ impl Events {
                 let (store, source, position) = upstream_in(entry);
                 let store =
                     self.stores.get_mut(store.get() as usize).expect("a store is created before it reads a source");
-                store.upstreams.insert(String::from(source), position);
+                if store.upstreams.insert(String::from(source), position).is_none() {
+                    self.named_bytes += source_memory(source);
+                }
             }
             TRIMMED => {
                 let (store, body) = self.store_in(entry);
@@ -41,9 +44,11 @@ impl Events {
             FORGOTTEN => {
                 let (store, body) = self.store_in(entry);
                 let (up_to, tag) = body.split_first_chunk().expect("its body begins with a position");
+                let more = if store.gone.knows(tag) { 0 } else { forgotten_memory(tag) };
                 store.gone.forget(tag, EventPosition::new(u64::from_le_bytes(*up_to)));
                 store.gone.changed(entry.place.position, store.last);
                 self.gone_since = entry.place.position;
+                self.named_bytes += more;
             }
             RETENTION_SET => {
                 let (store, body) = self.store_in(entry);
@@ -53,8 +58,11 @@ impl Events {
             SUBSCRIPTION_PUT => {
                 let (store, name) = subscription_in(entry);
                 let subscription = subscription::decode(store, &mut Decoder::new(entry.body));
-                self.subscriptions
-                    .insert(String::from(name), subscription.expect("the log verified the body of a subscription"));
+                let subscription = subscription.expect("the log verified the body of a subscription");
+                self.named_bytes += subscription.memory(name);
+                if let Some(before) = self.subscriptions.insert(String::from(name), subscription) {
+                    self.named_bytes -= before.memory(name);
+                }
             }
             SUBSCRIPTION_MOVED => {
                 let (_, name) = subscription_in(entry);
@@ -64,19 +72,23 @@ impl Events {
             }
             SUBSCRIPTION_DROPPED => {
                 let (_, name) = subscription_in(entry);
-                self.subscriptions.remove(name).expect("a subscription is put before it is dropped");
+                let dropped = self.subscriptions.remove(name).expect("a subscription is put before it is dropped");
+                self.named_bytes -= dropped.memory(name);
             }
             PROJECTION_SAVED => {
                 let (store, name, saved) = saved_in(entry).expect("the log verified the body of a projection");
                 let store =
                     self.stores.get_mut(store.get() as usize).expect("a store is created before its projections");
-                store.projections.insert(String::from(name), saved);
+                if store.projections.insert(String::from(name), saved).is_none() {
+                    self.named_bytes += projection_memory(name);
+                }
             }
             PROJECTION_DROPPED => {
                 let (store, name) = named_in(entry);
                 let store =
                     self.stores.get_mut(store.get() as usize).expect("a store is created before its projections");
                 store.projections.remove(name).expect("a projection is saved before it is dropped");
+                self.named_bytes -= projection_memory(name);
             }
             kind => panic!("an events entry of the unknown kind {}", kind.kind),
         }

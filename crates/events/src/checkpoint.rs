@@ -6,6 +6,7 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Place, Position};
 
 use crate::gone::DeletedEvents;
+use crate::memory::{forgotten_memory, projection_memory, source_memory};
 use crate::saved::ProjectionMap;
 use crate::{EventPosition, Events, SavedProjection, StoreNumber, subscription};
 
@@ -67,6 +68,9 @@ impl Events {
                 }
             }
             events.gone_since = events.gone_since.max(gone.since);
+            events.named_bytes += upstreams.keys().map(|source| source_memory(source)).sum::<u64>()
+                + gone.forgotten().map(forgotten_memory).sum::<u64>()
+                + projections.keys().map(|name| projection_memory(name)).sum::<u64>();
             let store = events.stores.last_mut().expect("it was just created");
             (store.upstreams, store.projections) = (upstreams, projections);
             (store.gone, store.retention_ms) = (gone, retention_ms);
@@ -76,7 +80,9 @@ impl Events {
             if store.get() >= events.store_count() {
                 return Err(unlike("the number of a store", from));
             }
-            if events.subscriptions.insert(name, subscription::decode(store, from)?).is_some() {
+            let subscription = subscription::decode(store, from)?;
+            events.named_bytes += subscription.memory(&name);
+            if events.subscriptions.insert(name, subscription).is_some() {
                 return Err(unlike("the name of another subscription", from));
             }
         }

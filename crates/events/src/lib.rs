@@ -47,6 +47,7 @@ mod check;
 // Entries as bytes, and the state.
 mod codec;
 mod gone;
+mod memory;
 mod reply_codec;
 mod state;
 

@@ -28,6 +28,8 @@ pub struct Events {
     pub(crate) subscriptions: BTreeMap<String, Subscription>,
     /// The last record by which events of any store went.
     pub(crate) gone_since: Position,
+    /// The memory of all sources, projections, forgotten tags and subscriptions.
+    pub(crate) named_bytes: u64,
     /// The deleted events of a store that this commit creates: none.
     pub(crate) nothing_gone: DeletedEvents,
 }

@@ -13,6 +13,7 @@ use core::time::Duration;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::micros_of;
 
+use crate::memory::subscription_memory;
 use crate::{EventPosition, Query, QueryItem, StoreNumber};
 
 /// The attempts of a delivery. The model keeps this for the clients that deliver.
@@ -148,6 +149,11 @@ pub(crate) fn decode(store: StoreNumber, from: &mut Decoder<'_>) -> Result<Subsc
 }
 
 impl Subscription {
+    /// Returns the memory of the subscription under its name, in bytes.
+    pub fn memory(&self, name: &str) -> u64 {
+        subscription_memory(name, &self.query, &self.attempts)
+    }
+
     /// The group of an event with these tags: what follows, with it, the start that the
     /// subscription names.
     pub fn group_of<'t>(&self, mut tags: impl Iterator<Item = &'t [u8]>) -> &'t str {

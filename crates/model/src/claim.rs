@@ -37,6 +37,8 @@ pub enum ResourceClaim<'a> {
     Graph,
     /// Further bytes of jobs and their names.
     JobBytes(u64),
+    /// Further bytes of what clients name in event stores.
+    StoreBytes(u64),
 }
 
 /// A thing that a commit gives back: later commands of the commit may take it.
@@ -55,6 +57,8 @@ pub enum Release<'a> {
     Queue(&'a str),
     /// Bytes of jobs.
     JobBytes(u64),
+    /// Bytes of names in event stores.
+    StoreBytes(u64),
 }
 
 /// The kind of an object that Kafka clients see as a topic. Its number is part of stored replies.
@@ -100,11 +104,13 @@ pub enum ClaimLimit {
     Graphs = 5,
     /// Bytes of jobs.
     JobBytes = 6,
+    /// Bytes of names in event stores.
+    StoreBytes = 7,
 }
 
 impl ClaimLimit {
     /// Every limit.
-    pub const ALL: [ClaimLimit; 7] = [
+    pub const ALL: [ClaimLimit; 8] = [
         ClaimLimit::Partitions,
         ClaimLimit::Groups,
         ClaimLimit::OffsetBytes,
@@ -112,6 +118,7 @@ impl ClaimLimit {
         ClaimLimit::Queues,
         ClaimLimit::Graphs,
         ClaimLimit::JobBytes,
+        ClaimLimit::StoreBytes,
     ];
 
     /// The setting of the limit.
@@ -124,6 +131,7 @@ impl ClaimLimit {
             ClaimLimit::Queues => "queues_max",
             ClaimLimit::Graphs => "graphs_max",
             ClaimLimit::JobBytes => "job_bytes_max",
+            ClaimLimit::StoreBytes => "store_bytes_max",
         }
     }
 
@@ -137,6 +145,7 @@ impl ClaimLimit {
             ClaimLimit::Queues => "queues",
             ClaimLimit::Graphs => "graphs",
             ClaimLimit::JobBytes => "bytes of jobs",
+            ClaimLimit::StoreBytes => "bytes of names in event stores",
         }
     }
 }

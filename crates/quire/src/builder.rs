@@ -330,6 +330,12 @@ impl Builder {
         self
     }
 
+    /// Sets the most bytes of names in event stores: see [`Settings::store_bytes_max`].
+    pub fn store_bytes_max(mut self, bytes: u64) -> Self {
+        self.settings.store_bytes_max = bytes;
+        self
+    }
+
     /// Sets how long idempotency keys are kept: see [`Settings::idempotency_retention_ms`].
     pub fn idempotency_retention(mut self, retention: Duration) -> Self {
         self.settings.idempotency_retention_ms = milliseconds(retention);

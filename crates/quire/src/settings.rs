@@ -128,6 +128,9 @@ pub struct Settings {
     /// Most bytes of jobs in memory, as `partitions_max`: about 100 for each job, and more with
     /// names of groups and unique keys. Default: 512 MiB.
     pub job_bytes_max: u64,
+    /// Most bytes of sources, saved projections, forgotten tags and subscriptions of event stores
+    /// in memory, as `partitions_max`: about 100 to 200 for each, and its name. Default: 256 MiB.
+    pub store_bytes_max: u64,
     /// How long the idempotency key of a commit of this process is kept, in milliseconds from the
     /// commit: at least 1. Default: 86,400,000, which is 24 hours.
     pub idempotency_retention_ms: u64,
@@ -175,6 +178,7 @@ impl Default for Settings {
             queues_max: names.queues_max,
             graphs_max: names.graphs_max,
             job_bytes_max: names.job_bytes_max,
+            store_bytes_max: names.store_bytes_max,
             idempotency_retention_ms: idempotency.retention_ms,
             idempotency_keys_max: idempotency.keys_max,
             request_steps_max: 1_000_000,
@@ -261,6 +265,7 @@ impl Settings {
                 queues_max: self.queues_max,
                 graphs_max: self.graphs_max,
                 job_bytes_max: self.job_bytes_max,
+                store_bytes_max: self.store_bytes_max,
             },
             idempotency: IdempotencySettings {
                 retention_ms: self.idempotency_retention_ms,

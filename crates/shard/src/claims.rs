@@ -34,6 +34,9 @@ pub struct NameLimits {
     pub graphs_max: u64,
     /// Bytes of jobs in memory, with the names of their groups and their keys.
     pub job_bytes_max: u64,
+    /// Bytes of sources, saved projections, forgotten tags and subscriptions of event stores in
+    /// memory.
+    pub store_bytes_max: u64,
 }
 
 impl Default for NameLimits {
@@ -47,6 +50,7 @@ impl Default for NameLimits {
             queues_max: 1_000_000,
             graphs_max: 100_000,
             job_bytes_max: 512 << 20,
+            store_bytes_max: 256 << 20,
         }
     }
 }
@@ -62,6 +66,7 @@ impl NameLimits {
             ClaimLimit::Queues => self.queues_max,
             ClaimLimit::Graphs => self.graphs_max,
             ClaimLimit::JobBytes => self.job_bytes_max,
+            ClaimLimit::StoreBytes => self.store_bytes_max,
         }
     }
 }
@@ -76,6 +81,7 @@ pub(crate) fn count(models: &Models, limit: ClaimLimit) -> u64 {
         ClaimLimit::Queues => models.jobs.queue_count(),
         ClaimLimit::Graphs => models.graphs.count(),
         ClaimLimit::JobBytes => models.jobs.memory_bytes(),
+        ClaimLimit::StoreBytes => models.events.memory_bytes(),
     }
 }
 
@@ -131,6 +137,7 @@ impl<'s> Claims<'s> {
             ResourceClaim::Delivery(queue) => self.take_name(NameKind::Queue, queue)?,
             ResourceClaim::Graph => self.count(ClaimLimit::Graphs, 1)?,
             ResourceClaim::JobBytes(more) => self.count(ClaimLimit::JobBytes, more)?,
+            ResourceClaim::StoreBytes(more) => self.count(ClaimLimit::StoreBytes, more)?,
         }
         Ok(())
     }
@@ -144,6 +151,7 @@ impl<'s> Claims<'s> {
             Release::Group => (ClaimLimit::Groups, 1, None),
             Release::Queue(name) => (ClaimLimit::Queues, 1, Some((NameKind::Queue, name))),
             Release::JobBytes(bytes) => (ClaimLimit::JobBytes, i64::try_from(bytes).unwrap_or(i64::MAX), None),
+            Release::StoreBytes(bytes) => (ClaimLimit::StoreBytes, i64::try_from(bytes).unwrap_or(i64::MAX), None),
         };
         self.add(limit, -count);
         if let Some((kind, name)) = object {

@@ -22,6 +22,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) gone: BTreeMap<StoreNumber, DeletedEvents>,
     /// The store and the position of each changed subscription; `None` for a deleted one.
     pub(crate) subscriptions: BTreeMap<&'a str, Option<(StoreNumber, EventPosition)>>,
+    /// The memory of each subscription that the commit puts.
+    pub(crate) put_bytes: BTreeMap<&'a str, u64>,
     /// The version and the position of each changed projection; `None` for a dropped one.
     projections: BTreeMap<(StoreNumber, &'a str), Option<(u32, EventPosition)>>,
     /// The number of projections of stores whose projections this commit changes.
@@ -74,6 +76,15 @@ impl<'a> Draft<'a> {
             Some(known) => *known,
             None => state.subscription(name).map(|found| (found.store, found.position)),
         }
+    }
+
+    /// Returns the memory of a subscription, this commit included; zero when there is none.
+    pub(crate) fn subscription_bytes(&self, state: &Events, name: &str) -> u64 {
+        if self.subscription(state, name).is_none() {
+            return 0;
+        }
+        let stored = || state.subscription(name).map_or(0, |stored| stored.memory(name));
+        self.put_bytes.get(name).copied().unwrap_or_else(stored)
     }
 
     /// Returns the number of subscriptions.

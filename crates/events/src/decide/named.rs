@@ -1,7 +1,7 @@
 //! Decisions on named objects: subscriptions and saved projections.
 
 use quire_model::codec::Encoder;
-use quire_model::{Effects, EntryKind, NewEntry, ResourceClaim};
+use quire_model::{Effects, EntryKind, NewEntry, Release, ResourceClaim};
 
 use super::{Decision, Stop};
 use crate::check::{check_printable, check_projection, check_subscription, check_upstream};
@@ -10,6 +10,7 @@ use crate::codec::{
     UPSTREAM_READ,
 };
 use crate::limits::{PROJECTIONS_MAX, SOURCES_MAX, SUBSCRIPTIONS_MAX};
+use crate::memory::{projection_memory, source_memory, subscription_memory};
 use crate::{
     AppendResult, EventPosition, MoveSubscription, PutSubscription, Refusal, SaveProjection, StoreNumber, Upstream,
     saved, subscription,
@@ -36,6 +37,7 @@ impl<'a> Decision<'a> {
         }
         if known.is_none_or(|store| self.draft.upstream(self.state, store, source).is_none()) {
             check_printable(source.as_bytes()).map_err(Refusal::InvalidSource)?;
+            effects.claim(ResourceClaim::StoreBytes(source_memory(source))).map_err(Refusal::Claim)?;
         }
         let store = self.known_or_create(known, store, effects)?;
         let tags = TagList::of(Role::Source, store, source.as_bytes());
@@ -70,11 +72,15 @@ impl<'a> Decision<'a> {
         if there.is_none() {
             effects.claim(ResourceClaim::Delivery(put.name)).map_err(Refusal::Claim)?;
         }
+        let bytes = subscription_memory(put.name, &put.query, &put.attempts);
+        effects.release(Release::StoreBytes(self.draft.subscription_bytes(self.state, put.name)));
+        effects.claim(ResourceClaim::StoreBytes(bytes)).map_err(Refusal::Claim)?;
         let store = self.known_or_create(known, put.store, effects)?;
         let mut body = Encoder::new();
         subscription::encode(position, &put.query, &put.attempts, &mut body);
         push(effects, SUBSCRIPTION_PUT, Role::Subscription, store, put.name, &[body.as_slice()]);
         self.draft.subscriptions.insert(put.name, Some((store, position)));
+        self.draft.put_bytes.insert(put.name, bytes);
         Ok(AppendResult::NOTHING)
     }
 
@@ -103,6 +109,7 @@ impl<'a> Decision<'a> {
             return Err(Refusal::UnknownSubscription.into());
         };
         push(effects, SUBSCRIPTION_DROPPED, Role::Subscription, store, name, &[]);
+        effects.release(Release::StoreBytes(self.draft.subscription_bytes(self.state, name)));
         self.draft.subscriptions.insert(name, None);
         Ok(AppendResult::NOTHING)
     }
@@ -125,7 +132,10 @@ impl<'a> Decision<'a> {
             None if self.draft.projection_count(self.state, store) >= PROJECTIONS_MAX => {
                 return Err(Refusal::TooManyProjections.into());
             }
-            None => check_printable(name.as_bytes()).map_err(Refusal::InvalidProjectionName)?,
+            None => {
+                check_printable(name.as_bytes()).map_err(Refusal::InvalidProjectionName)?;
+                effects.claim(ResourceClaim::StoreBytes(projection_memory(name))).map_err(Refusal::Claim)?;
+            }
             _ => {}
         }
         let head = saved::head(version, position);
@@ -146,6 +156,7 @@ impl<'a> Decision<'a> {
             return Err(Refusal::UnknownProjection.into());
         };
         push(effects, PROJECTION_DROPPED, Role::Projection, store, name, &[]);
+        effects.release(Release::StoreBytes(projection_memory(name)));
         self.draft.keep_projection(self.state, store, name, None);
         Ok(AppendResult::NOTHING)
     }

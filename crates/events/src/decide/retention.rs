@@ -1,11 +1,12 @@
 //! Decides which events are deleted: up to a position, with a tag, after a time.
 
-use quire_model::{Effects, EntryKind, NewEntry};
+use quire_model::{Effects, EntryKind, NewEntry, ResourceClaim};
 
 use super::{Decision, Stop};
 use crate::check::{check_label, check_name};
 use crate::codec::{FORGOTTEN, RETENTION_SET, Role, TRIMMED, TagList};
 use crate::limits::FORGOTTEN_MAX;
+use crate::memory::forgotten_memory;
 use crate::{AppendResult, EventPosition, Refusal, StoreNumber};
 
 impl<'a> Decision<'a> {
@@ -47,6 +48,9 @@ impl<'a> Decision<'a> {
         let gone = self.draft.gone.entry(store).or_insert_with(|| state.gone(store).clone());
         if !gone.knows(tag) && gone.forgotten_count() >= FORGOTTEN_MAX {
             return Err(Refusal::TooManyForgotten.into());
+        }
+        if !gone.knows(tag) {
+            effects.claim(ResourceClaim::StoreBytes(forgotten_memory(tag))).map_err(Refusal::Claim)?;
         }
         gone.forget(tag, up_to);
         gone.changed(self.at.position, up_to);

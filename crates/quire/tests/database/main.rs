@@ -41,4 +41,5 @@ mod read_only;
 mod retention;
 mod skewed;
 mod steps;
+mod store_names;
 mod subscriptions;
