@@ -11,8 +11,8 @@
 
 use alloc::vec::Vec;
 
-use quire_model::Position;
-use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::codec::{CodecError, Decoder};
+use quire_model::{Parts, Position};
 
 use crate::adjacency::Adjacency;
 use crate::memory::MemorySource;
@@ -22,48 +22,18 @@ use crate::{Retention, Version};
 
 const FORMAT: u8 = 3;
 
-/// The number of bytes that are written before they are passed on.
-const PART_BYTES: usize = 1 << 20;
-
-/// Bytes that are passed on in parts, so that memory never holds more than one part.
-pub(crate) struct Parts<'s> {
-    part: Encoder,
-    sink: &'s mut dyn FnMut(&[u8]),
-}
-
-impl<'s> Parts<'s> {
-    pub(crate) fn to(sink: &'s mut dyn FnMut(&[u8])) -> Self {
-        Parts { part: Encoder::new(), sink }
-    }
-
-    /// Returns the encoder for the next few bytes.
-    #[inline]
-    pub(crate) fn next(&mut self) -> &mut Encoder {
-        if self.part.as_slice().len() >= PART_BYTES {
-            self.end();
-        }
-        &mut self.part
-    }
-
-    /// Passes the last part to the sink.
-    fn end(&mut self) {
-        (self.sink)(self.part.as_slice());
-        self.part.clear();
-    }
-}
-
 /// Writes the state, in parts.
 pub(crate) fn save(graphs: &Graphs, sink: &mut dyn FnMut(&[u8])) {
     let mut out = Parts::to(sink);
-    out.next().u8(FORMAT);
-    graphs.names.save(out.next());
+    out.encoder().u8(FORMAT);
+    graphs.names.save(out.encoder());
     for graph in &graphs.graphs {
-        graph.kinds.save(out.next());
-        graph.edge_types.save(out.next());
-        out.next().varint(graph.deleted_version_max.get());
+        graph.kinds.save(out.encoder());
+        graph.edge_types.save(out.encoder());
+        out.encoder().varint(graph.deleted_version_max.get());
         let Retention { history_ms, versions } = graph.retention;
-        out.next().varint(history_ms.map_or(0, |ms| ms.saturating_add(1))).varint(versions);
-        out.next().varint(graph.history_from.get());
+        out.encoder().varint(history_ms.map_or(0, |ms| ms.saturating_add(1))).varint(versions);
+        out.encoder().varint(graph.history_from.get());
         graph.adjacency.save(&mut out);
     }
     out.end();

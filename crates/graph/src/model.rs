@@ -21,12 +21,6 @@ impl Graphs {
         checkpoint::load(from, seed, memory)
     }
 
-    /// [`Model::save`], in parts of about a megabyte, so that the bytes of a large state are never
-    /// in memory all at once.
-    pub fn save_in_parts(&self, sink: &mut dyn FnMut(&[u8])) {
-        checkpoint::save(self, sink);
-    }
-
     /// [`Model::decide`], which also records the slots that it looked up.
     ///
     /// # Errors
@@ -95,6 +89,10 @@ impl Model for Graphs {
         checkpoint::save(self, &mut |part| {
             out.raw(part);
         });
+    }
+
+    fn save_in_parts(&self, sink: &mut dyn FnMut(&[u8])) {
+        checkpoint::save(self, sink);
     }
 
     fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {

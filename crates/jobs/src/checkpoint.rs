@@ -27,6 +27,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use quire_model::Parts;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
 use crate::bulk::Bulks;
@@ -47,40 +48,20 @@ struct Turns {
     groups: Vec<(u32, u64)>,
 }
 
-pub(crate) fn save(state: &Jobs, out: &mut Encoder) {
-    out.u8(VERSION).varint(u64::from(state.queues_created)).varint(state.queues.len() as u64);
+/// Writes the state, in parts.
+pub(crate) fn save(state: &Jobs, sink: &mut dyn FnMut(&[u8])) {
+    let mut parts = Parts::to(sink);
+    parts.encoder().u8(VERSION).varint(u64::from(state.queues_created)).varint(state.queues.len() as u64);
     for (id, queue) in &state.queues {
-        let idle = queue.idle_indexes();
-        let QueueIndexes { settings, groups, meter, dead, cleared, .. } = idle.as_ref().unwrap_or(queue);
-        settings::write(settings, out.varint(u64::from(id.0)).str(&queue.name));
-        out.u64(queue.time.as_micros()).varint(groups.turns);
-        meter.save(out);
-        match queue.destroyed_at {
-            None => out.u8(0),
-            Some(time) => out.u8(1).u64(time.as_micros()),
-        };
-        out.u64(queue.gone_before.as_micros());
-        let [completed, cancelled, dead_count] =
-            [JobState::Completed, JobState::Cancelled, JobState::Dead].map(|state| queue.counts[state as usize]);
-        // Cleared jobs without a step yet are saved among the jobs.
-        out.varint(completed).varint(cancelled - cleared.len() as u64).varint(dead_count);
-        dead.iter().for_each(|id| write_id(id.place(), out));
-        out.varint(groups.slots().len() as u64);
-        for group in groups.slots() {
-            match group {
-                None => {
-                    out.u8(0);
-                }
-                Some(group) => group.meter.save(out.u8(1).str(&group.name).varint(group.turn)),
-            }
-        }
+        save_queue(*id, queue, &mut parts);
     }
-    out.varint(state.jobs.len() as u64);
+    parts.encoder().varint(state.jobs.len() as u64);
     for (id, job) in &state.jobs {
-        save_job(*id, job, state, out);
+        save_job(*id, job, state, parts.encoder());
     }
-    out.varint(state.keys.iter().len() as u64);
+    parts.encoder().varint(state.keys.iter().len() as u64);
     for (key, holder) in state.keys.iter() {
+        let out = parts.encoder();
         save_key(key, out);
         write_id(holder.job.place(), out);
         match holder.until {
@@ -89,8 +70,38 @@ pub(crate) fn save(state: &Jobs, out: &mut Encoder) {
             KeyEnd::At(time) => out.u8(2).u64(time.as_micros()),
         };
     }
-    state.kept.save(out);
-    state.bulks.save(out);
+    state.kept.save(&mut parts);
+    state.bulks.save(parts.encoder());
+    parts.end();
+}
+
+fn save_queue(id: QueueId, queue: &Queue, parts: &mut Parts<'_>) {
+    let idle = queue.idle_indexes();
+    let QueueIndexes { settings, groups, meter, dead, cleared, .. } = idle.as_ref().unwrap_or(queue);
+    let out = parts.encoder();
+    settings::write(settings, out.varint(u64::from(id.0)).str(&queue.name));
+    out.u64(queue.time.as_micros()).varint(groups.turns);
+    meter.save(out);
+    match queue.destroyed_at {
+        None => out.u8(0),
+        Some(time) => out.u8(1).u64(time.as_micros()),
+    };
+    out.u64(queue.gone_before.as_micros());
+    let [completed, cancelled, dead_count] =
+        [JobState::Completed, JobState::Cancelled, JobState::Dead].map(|state| queue.counts[state as usize]);
+    // Cleared jobs without a step yet are saved among the jobs.
+    out.varint(completed).varint(cancelled - cleared.len() as u64).varint(dead_count);
+    dead.iter().for_each(|id| write_id(id.place(), parts.encoder()));
+    parts.encoder().varint(groups.slots().len() as u64);
+    for group in groups.slots() {
+        let out = parts.encoder();
+        match group {
+            None => {
+                out.u8(0);
+            }
+            Some(group) => group.meter.save(out.u8(1).str(&group.name).varint(group.turn)),
+        }
+    }
 }
 
 fn has_until(state: JobState) -> bool {

@@ -50,7 +50,13 @@ impl Model for Jobs {
     }
 
     fn save(&self, out: &mut Encoder) {
-        checkpoint::save(self, out);
+        checkpoint::save(self, &mut |part| {
+            out.raw(part);
+        });
+    }
+
+    fn save_in_parts(&self, sink: &mut dyn FnMut(&[u8])) {
+        checkpoint::save(self, sink);
     }
 
     fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {

@@ -100,6 +100,14 @@ pub trait Model: Default {
     /// Writes the whole state. Equal states write equal bytes.
     fn save(&self, out: &mut Encoder);
 
+    /// Passes the bytes of [`Model::save`] to `sink`, a part at a time. A model with a large state
+    /// never has all of them in memory.
+    fn save_in_parts(&self, sink: &mut dyn FnMut(&[u8])) {
+        let mut all = Encoder::new();
+        self.save(&mut all);
+        sink(all.as_slice());
+    }
+
     /// Reads a state that [`Model::save`] wrote.
     ///
     /// # Errors

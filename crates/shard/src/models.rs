@@ -212,11 +212,22 @@ impl Models {
 /// Bytes before a section: its model, and its length.
 const SECTION_BYTES: u64 = 9;
 
+/// Writes a model. A state of several parts is encoded twice: its length comes first.
 fn section<M: Model>(model: &M, sink: &mut dyn FnMut(&[u8])) {
-    let mut state = Encoder::new();
-    model.save(&mut state);
-    begin_section(M::ID, state.as_slice().len() as u64, sink);
-    sink(state.as_slice());
+    let (mut first, mut bytes) = (Vec::new(), 0);
+    model.save_in_parts(&mut |part| {
+        if bytes == 0 {
+            first = part.to_vec();
+        }
+        bytes += part.len() as u64;
+    });
+    begin_section(M::ID, bytes, sink);
+    if bytes == first.len() as u64 {
+        sink(&first);
+    } else {
+        drop(first);
+        model.save_in_parts(sink);
+    }
 }
 
 fn begin_section(model: ModelId, bytes: u64, sink: &mut dyn FnMut(&[u8])) {

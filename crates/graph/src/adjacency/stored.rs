@@ -13,12 +13,12 @@
 
 use alloc::vec::Vec;
 
+use quire_model::Parts;
 use quire_model::codec::{CodecError, Decoder};
 
 use super::index::{Index, TOGETHER};
 use super::lists::{self, List, Lists};
 use super::{Adjacency, Node};
-use crate::checkpoint::Parts;
 use crate::codec::decode_id;
 use crate::memory::MemorySource;
 
@@ -28,18 +28,18 @@ const SLOT_BYTES_LEAST: usize = 42;
 impl Adjacency {
     /// Writes it.
     pub(crate) fn save(&self, out: &mut Parts<'_>) {
-        out.next().varint(u64::from(self.slots()));
+        out.encoder().varint(u64::from(self.slots()));
         for slot in 0..self.slots() {
-            let (node, out) = (self.node(slot), out.next());
+            let (node, out) = (self.node(slot), out.encoder());
             out.raw(node.id.as_bytes());
             for word in node.words() {
                 out.u64(word);
             }
             out.varint(u64::from(node.outgoing.length)).varint(u64::from(node.incoming.length));
         }
-        out.next().varint(self.free.len() as u64);
+        out.encoder().varint(self.free.len() as u64);
         for slot in &self.free {
-            out.next().u32(*slot);
+            out.encoder().u32(*slot);
         }
         (0..self.slots()).for_each(|slot| save_list(&self.outgoing, self.node(slot).outgoing, out));
         (0..self.slots()).for_each(|slot| save_list(&self.incoming, self.node(slot).incoming, out));
@@ -150,7 +150,7 @@ impl Adjacency {
 
 fn save_list<const WORDS: usize>(lists: &Lists<WORDS>, list: List, out: &mut Parts<'_>) {
     for element in lists.iter(list, None) {
-        let out = out.next();
+        let out = out.encoder();
         for word in element {
             out.u32(*word);
         }

@@ -3,8 +3,8 @@
 //! Time is counted in whole seconds here, rounded up: with two indexes a job takes 32 bytes until
 //! its time is over. A job without a retention is not here.
 
-use quire_model::Timestamp;
-use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::codec::{CodecError, Decoder};
+use quire_model::{Parts, Timestamp};
 
 use crate::JobId;
 use crate::codec::{expected, read_id, write_id};
@@ -58,9 +58,10 @@ impl RetainedJobs {
         }
     }
 
-    pub(crate) fn save(&self, out: &mut Encoder) {
-        out.varint(self.jobs.len() as u64);
+    pub(crate) fn save(&self, parts: &mut Parts<'_>) {
+        parts.encoder().varint(self.jobs.len() as u64);
         for (job, until) in &self.jobs {
+            let out = parts.encoder();
             write_id(job.place(), out);
             out.u32(*until);
         }

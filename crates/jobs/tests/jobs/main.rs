@@ -11,6 +11,7 @@ mod overload;
 mod queues;
 mod reads;
 mod retention;
+mod saved;
 mod search;
 mod transitions;
 mod yard;
