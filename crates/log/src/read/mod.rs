@@ -3,10 +3,12 @@
 //! Reading order:
 //!
 //! - `reader`: lookups by place and along tags
+//! - `filtered`: the filters of many segments, checked together
 //! - `segments`: the immutable list of segments
 //! - `newest`: the list and the published position, taken together
 //! - `spans`: which sealed segments hold a tag
 
+pub(crate) mod filtered;
 pub(crate) mod newest;
 pub(crate) mod reader;
 pub(crate) mod segments;

@@ -8,6 +8,7 @@ mod graph_changes;
 #[cfg(feature = "serde")]
 mod graph_filter;
 mod graph_snapshot;
+mod graph_walks;
 mod group;
 mod job_search;
 mod life;
