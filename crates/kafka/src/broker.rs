@@ -9,6 +9,7 @@ use quire::{Commit, Database, Operation, Outcome, Part, PermittedView, Resource}
 use quire_access::budget::ByteBudget;
 use quire_access::sasl::SaslAuthenticator;
 use quire_access::{ConnectionCounters, LiveSettings, ServedDatabase, Traffic};
+use tokio::sync::Semaphore;
 
 use crate::auto_creation::CreationRate;
 use crate::close_reason::CloseReason;
@@ -16,6 +17,7 @@ use crate::decompression::Decompressor;
 use crate::endpoints::Endpoints;
 use crate::errors::KafkaError;
 use crate::groups::GroupCoordinator;
+use crate::items::TURNS;
 use crate::permissions::PermittedGroup;
 use crate::request_timer::RequestTimer;
 use crate::waiting::WaitingFetches;
@@ -37,6 +39,8 @@ pub(crate) struct Broker {
     pub(crate) budget: ByteBudget,
     pub(crate) authenticator: SaslAuthenticator,
     pub(crate) unpacking: Decompressor,
+    /// The turns of requests with many items.
+    pub(crate) item_turns: Arc<Semaphore>,
     pub(crate) waiting: WaitingFetches,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) auto_creations: CreationRate,
@@ -78,6 +82,7 @@ impl Broker {
             budget,
             authenticator: SaslAuthenticator::new()?,
             unpacking,
+            item_turns: Arc::new(Semaphore::new(TURNS)),
             waiting,
             traffic,
             auto_creations,

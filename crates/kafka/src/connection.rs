@@ -222,7 +222,8 @@ impl Connection<'_> {
             self.input.first = None;
         }
         let frame_bytes = frame.bytes.len();
-        let request = Request::read(frame)?;
+        let mut request = Request::read(frame)?;
+        request.claim_items(&self.state.caller, api::SHORT_OF_MEMORY.min(self.idle)).await?;
         self.broker.counters().request();
         let timer = RequestTimer::begin(api::name_of(request.api), request.version, &request.client, frame_bytes);
         if request.api == Api::Produce {

@@ -40,6 +40,7 @@ mod frame;
 mod memory;
 mod pace;
 
+mod items;
 mod request;
 mod request_timer;
 mod schema;

@@ -21,8 +21,6 @@ pub(crate) const SMALL_BYTES: usize = FREE_BYTES;
 /// Memory of a part of a response, in its encoded sizes: its bytes in the frame, and its values, of
 /// which most are short texts in larger structures.
 const BYTES_IN_MEMORY: usize = 4;
-/// How much more memory an attempt to build a response in parts has than the one before.
-const WIDER: usize = 8;
 
 /// A response's memory over several attempts to build it.
 #[derive(Debug)]
@@ -98,6 +96,12 @@ impl<'h> GrowingResponse<'h> {
         GrowingResponse { held, until: Instant::now() + patience }
     }
 
+    /// Claims `bytes` like [`GrowingResponse::claim`], unless it would have to wait or to fail.
+    pub(crate) fn try_claim(&mut self, bytes: usize) -> bool {
+        let share = self.held.caller().share_up_to(usize::MAX);
+        self.held.bytes().saturating_add(bytes) <= share && self.held.try_grow(bytes)
+    }
+
     /// Claims `bytes` for a part of the response and of its frame.
     ///
     /// # Errors
@@ -110,19 +114,6 @@ impl<'h> GrowingResponse<'h> {
             return Err(CloseReason::Idle(Deadline::Response));
         }
         Ok(())
-    }
-
-    /// Claims several times as much for a response that did not fit. Returns the bytes of the
-    /// claim.
-    ///
-    /// # Errors
-    /// Like [`GrowingResponse::claim`].
-    pub(crate) async fn widen(&mut self) -> Result<usize, CloseReason> {
-        let bytes = self.held.bytes();
-        let most = self.held.caller().share_up_to(usize::MAX);
-        let wanted = (bytes * WIDER).max(SMALL_BYTES).min(most).max(bytes + 1);
-        self.claim(wanted - bytes).await?;
-        Ok(wanted)
     }
 }
 
@@ -158,13 +149,9 @@ mod tests {
         let share = caller.share_up_to(usize::MAX);
         let mut held = caller.claim();
         let mut memory = GrowingResponse::new(&mut held, HOUR);
-        let mut claimed = memory.widen().await.expect("a first part");
-        assert_eq!(claimed, SMALL_BYTES);
-        while claimed < share {
-            claimed = memory.widen().await.expect("up to the share");
+        for _ in 0..4 {
+            memory.claim(share / 4).await.expect("up to the share");
         }
-        assert_eq!(claimed, share);
-        assert_eq!(memory.widen().await, Err(CloseReason::Idle(Deadline::Response)));
         assert_eq!(memory.claim(1).await, Err(CloseReason::Idle(Deadline::Response)));
         assert_eq!(held.bytes(), share);
     }

@@ -1,13 +1,18 @@
 //! A request: its header, and its body after a check of its shape.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use kafka_protocol::messages::ApiKey;
 use kafka_protocol::protocol::Decodable;
-use quire_access::budget::ByteClaim;
+use quire_access::Deadline;
+use quire_access::budget::{BudgetCaller, ByteClaim};
+use tokio::time::timeout;
 
 use crate::api::{self, OfferedApi};
 use crate::close_reason::CloseReason;
 use crate::frame::RequestFrame;
+use crate::memory::SMALL_BYTES;
 use crate::schema::ShapeWalk;
 
 /// The offered APIs.
@@ -124,7 +129,9 @@ pub(crate) struct Request {
     pub(crate) version_unknown: bool,
     body: Bytes,
     /// The memory of a large request, released when it is handled.
-    _held: Option<ByteClaim>,
+    held: Option<ByteClaim>,
+    /// The memory of the decoded items in bytes.
+    decoded_bytes: usize,
 }
 
 impl Request {
@@ -160,7 +167,8 @@ impl Request {
                 client: String::new(),
                 version_unknown: true,
                 body: Bytes::new(),
-                _held: None,
+                held: None,
+                decoded_bytes: 0,
             });
         }
         let mut walk = ShapeWalk::header(&frame[header.len()..]);
@@ -173,8 +181,34 @@ impl Request {
             walk.tags(&[], version).map_err(|_| CloseReason::Malformed)?;
         }
         let body = frame.split_off(frame.len() - walk.rest.len());
-        offered.schema.check(version, &body).map_err(|_| CloseReason::Malformed)?;
-        Ok(Request { api: offered.api, version, correlation_id, client, version_unknown: false, body, _held: held })
+        let decoded_bytes = offered.schema.check(version, &body).map_err(|_| CloseReason::Malformed)?;
+        let api = offered.api;
+        Ok(Request { api, version, correlation_id, client, version_unknown: false, body, held, decoded_bytes })
+    }
+
+    /// Claims the memory of the decoded items, unless it is small. They and the frame are one
+    /// claim. A request whose frame is claimed does not wait: another one might wait for it. Any
+    /// other request waits at most `patience`.
+    ///
+    /// # Errors
+    /// [`CloseReason::Idle`] when there is too little memory.
+    pub(crate) async fn claim_items(&mut self, caller: &BudgetCaller, patience: Duration) -> Result<(), CloseReason> {
+        const SHORT: CloseReason = CloseReason::Idle(Deadline::Request);
+        if self.decoded_bytes <= SMALL_BYTES {
+            return Ok(());
+        }
+        match &mut self.held {
+            Some(held) => held.grow(self.decoded_bytes).map_err(|_| SHORT),
+            None => {
+                let mut held = caller.claim();
+                if timeout(patience, held.grow_patiently(self.body.len() + self.decoded_bytes)).await.is_err() {
+                    caller.count_refusal();
+                    return Err(SHORT);
+                }
+                self.held = Some(held);
+                Ok(())
+            }
+        }
     }
 
     /// The body; its shape was checked for its version.
@@ -193,4 +227,59 @@ impl Request {
 
 fn offered_by(key: i16) -> Option<&'static OfferedApi> {
     api::OFFERED.iter().find(|offered| offered.key as i16 == key)
+}
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::messages as api;
+    use quire_access::budget::{ByteBudget, FrontEnd};
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// DeleteGroups version 0 of `count` groups without a name: two bytes each.
+    fn request(count: u32) -> Request {
+        let mut bytes = vec![0, 42, 0, 0, 0, 0, 0, 1, 0xff, 0xff];
+        bytes.extend(count.to_be_bytes());
+        bytes.resize(bytes.len() + 2 * count as usize, 0);
+        Request::read(RequestFrame { bytes: bytes.into(), held: None }).expect("a request")
+    }
+
+    #[tokio::test]
+    async fn the_items_of_a_small_frame_are_claimed_when_their_memory_is_large() {
+        let budget = ByteBudget::new(64 << 20);
+        let caller = budget.caller(FrontEnd::Kafka, None);
+        let mut few = request(100);
+        few.claim_items(&caller, HOUR).await.expect("it is small");
+        assert!(few.held.is_none());
+        let mut many = request(20_000);
+        many.claim_items(&caller, HOUR).await.expect("it is free");
+        let decoded: api::DeleteGroupsRequest = many.decode().expect("decoded");
+        let item =
+            size_of_val(&decoded.groups_names[0]) + size_of::<api::delete_groups_response::DeletableGroupResult>();
+        assert!(many.held.as_ref().expect("claimed").bytes() > 20_000 * item);
+        assert!(budget.usage().bytes_used as usize > 20_000 * item - SMALL_BYTES);
+        drop(many);
+        assert_eq!(budget.usage().bytes_used, 0);
+    }
+
+    #[tokio::test]
+    async fn a_claimed_frame_does_not_wait_for_the_memory_of_its_items() {
+        let budget = ByteBudget::new(16 << 20);
+        let callers = [(); 2].map(|()| budget.caller(FrontEnd::Kafka, None));
+        let mut requests = callers.clone().map(|caller| {
+            let mut held = caller.claim();
+            held.grow(7 << 20).expect("it is free");
+            Request { held: Some(held), ..request(20_000) }
+        });
+        // Each would wait for the other one.
+        for (request, caller) in requests.iter_mut().zip(&callers) {
+            let claimed = request.claim_items(caller, HOUR).await;
+            assert_eq!(claimed, Err(CloseReason::Idle(Deadline::Request)));
+        }
+        let [first, mut second] = requests;
+        drop(first);
+        second.claim_items(&callers[1], HOUR).await.expect("it is free now");
+    }
 }

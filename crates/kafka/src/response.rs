@@ -9,6 +9,23 @@ use quire_access::budget::ByteClaim;
 
 use crate::close_reason::CloseReason;
 
+/// A longer frame is encoded on another thread, in about a millisecond for each 100 KiB.
+const INLINE_BYTES_MAX: usize = 64 << 10;
+
+/// Runs work that takes some milliseconds on another thread.
+///
+/// # Errors
+/// [`CloseReason::Failed`] while the server stops.
+pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, CloseReason> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => Ok(done),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(CloseReason::Failed),
+        },
+    }
+}
+
 /// A response that is not encoded yet, and the size of its frame: the memory of the frame is
 /// claimed first.
 pub(crate) struct SizedResponse {
@@ -45,12 +62,15 @@ impl SizedResponse {
         SizedResponse { held: Some(held), ..self }
     }
 
-    /// Encodes the frame.
+    /// Encodes the frame: a long one on another thread, so that other connections are served.
     ///
     /// # Errors
     /// Like [`frame`].
-    pub(crate) fn encode(self) -> Result<Bytes, CloseReason> {
-        (self.encode)()
+    pub(crate) async fn encode(self) -> Result<Bytes, CloseReason> {
+        if self.frame_bytes <= INLINE_BYTES_MAX {
+            return (self.encode)();
+        }
+        aside(self.encode).await?
     }
 }
 

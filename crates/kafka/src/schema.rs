@@ -12,6 +12,12 @@
 /// The maximum number of array elements and tagged fields in a request.
 pub(crate) const ITEMS_MAX: usize = 250_000;
 
+/// The memory of a decoded item in bytes, with its result: of a struct or a text, of a number, and
+/// of an unknown tagged field.
+const ITEM_BYTES: usize = 192;
+const NUMBER_BYTES: usize = 64;
+const TAG_BYTES: usize = 512;
+
 /// The shape of an API's requests.
 #[derive(Debug)]
 pub(crate) struct Schema {
@@ -73,10 +79,13 @@ impl Schema {
         version >= self.flexible_from
     }
 
-    /// Checks that `bytes` begin with the body of a request.
-    pub(crate) fn check(&self, version: i16, bytes: &[u8]) -> Result<(), ShapeError> {
-        let mut walk = ShapeWalk { rest: bytes, flexible: self.is_flexible(version), items_left: ITEMS_MAX };
-        walk.structure(&self.body, version)
+    /// Checks that `bytes` begin with the body of a request. Returns the memory of its items when
+    /// they are decoded, in bytes.
+    pub(crate) fn check(&self, version: i16, bytes: &[u8]) -> Result<usize, ShapeError> {
+        let flexible = self.is_flexible(version);
+        let mut walk = ShapeWalk { rest: bytes, flexible, items_left: ITEMS_MAX, decoded_bytes: 0 };
+        walk.structure(&self.body, version)?;
+        Ok(walk.decoded_bytes)
     }
 }
 
@@ -86,12 +95,13 @@ pub(crate) struct ShapeWalk<'a> {
     pub(crate) rest: &'a [u8],
     flexible: bool,
     items_left: usize,
+    decoded_bytes: usize,
 }
 
 impl<'a> ShapeWalk<'a> {
     /// A walk over a header. Its client id is never compact.
     pub(crate) fn header(bytes: &'a [u8]) -> Self {
-        ShapeWalk { rest: bytes, flexible: false, items_left: ITEMS_MAX }
+        ShapeWalk { rest: bytes, flexible: false, items_left: ITEMS_MAX, decoded_bytes: 0 }
     }
 
     fn structure(&mut self, of: &Struct, version: i16) -> Result<(), ShapeError> {
@@ -122,19 +132,19 @@ impl<'a> ShapeWalk<'a> {
                 0.. => self.structure(of, version),
             },
             Shape::Structs(of) => {
-                for _ in 0..self.count()? {
+                for _ in 0..self.count(ITEM_BYTES)? {
                     self.structure(of, version)?;
                 }
                 Ok(())
             }
             Shape::Texts => {
-                for _ in 0..self.count()? {
+                for _ in 0..self.count(ITEM_BYTES)? {
                     self.field(&Shape::Text, version)?;
                 }
                 Ok(())
             }
             Shape::Numbers(bytes) => {
-                let count = self.count()?;
+                let count = self.count(NUMBER_BYTES)?;
                 self.skip(count * bytes)
             }
         }
@@ -152,7 +162,7 @@ impl<'a> ShapeWalk<'a> {
     /// decoder assumes so.
     pub(crate) fn tags(&mut self, known: &[TaggedField], version: i16) -> Result<(), ShapeError> {
         let count = self.varint()? as usize;
-        self.take_items(count)?;
+        self.take_items(count, TAG_BYTES)?;
         for _ in 0..count {
             let number = self.varint()?;
             let length = self.varint()? as usize;
@@ -168,14 +178,16 @@ impl<'a> ShapeWalk<'a> {
         Ok(())
     }
 
-    fn count(&mut self) -> Result<usize, ShapeError> {
+    /// Reads the count of items that take `bytes` of memory each.
+    fn count(&mut self, bytes: usize) -> Result<usize, ShapeError> {
         let count = self.length()?;
-        self.take_items(count)?;
+        self.take_items(count, bytes)?;
         Ok(count)
     }
 
-    fn take_items(&mut self, count: usize) -> Result<(), ShapeError> {
+    fn take_items(&mut self, count: usize, bytes: usize) -> Result<(), ShapeError> {
         self.items_left = self.items_left.checked_sub(count).ok_or(ShapeError)?;
+        self.decoded_bytes += count * bytes;
         Ok(())
     }
 

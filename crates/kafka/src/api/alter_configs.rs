@@ -17,6 +17,7 @@ use crate::close_reason::CloseReason;
 use crate::configs::{self, ConfigChanges, ConfigOperation, ListOperation};
 use crate::duplicates::Duplicates;
 use crate::errors::KafkaError;
+use crate::items::RequestItems;
 use crate::read_only::{self, TopicOperation};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
@@ -53,12 +54,15 @@ const SUBTRACT: i8 = 3;
 /// Sets the settings of each topic: those that are not named are reset to their defaults.
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<AlterConfigsResponse, CloseReason> {
     let decoded: AlterConfigsRequest = request.decode()?;
+    let mut items = RequestItems::begin(broker);
     let mut responses = Vec::with_capacity(decoded.resources.len());
     let twice = Duplicates::of(decoded.resources.iter().map(|it| (it.resource_type, it.resource_name.clone())));
     for resource in decoded.resources {
         let named = Duplicates::of(resource.configs.iter().map(|config| config.name.clone()));
         let key = (resource.resource_type, resource.resource_name.clone());
-        let mut changes = twice.check(&key, &resource.resource_name).map(|()| configs::reset());
+        let steps = items.commit().await;
+        let checked = steps.and_then(|()| twice.check(&key, &resource.resource_name));
+        let mut changes = checked.map(|()| configs::reset());
         if let Err(failure) = check(broker, &key.1, resource.resource_type) {
             changes = Err(failure);
         }
@@ -91,13 +95,15 @@ pub(crate) async fn handle_incremental(
     request: &Request,
 ) -> Result<IncrementalAlterConfigsResponse, CloseReason> {
     let decoded: IncrementalAlterConfigsRequest = request.decode()?;
+    let mut items = RequestItems::begin(broker);
     let mut responses = Vec::with_capacity(decoded.resources.len());
     let twice = Duplicates::of(decoded.resources.iter().map(|it| (it.resource_type, it.resource_name.clone())));
     for resource in decoded.resources {
         let named = Duplicates::of(resource.configs.iter().map(|config| config.name.clone()));
         let key = (resource.resource_type, resource.resource_name.clone());
         let name = resource.resource_name.as_str();
-        let mut changes = twice.check(&key, name).map(|()| ConfigChanges::default());
+        let checked = items.commit().await.and_then(|()| twice.check(&key, name));
+        let mut changes = checked.map(|()| ConfigChanges::default());
         if let Err(failure) = check(broker, name, resource.resource_type) {
             changes = Err(failure);
         }

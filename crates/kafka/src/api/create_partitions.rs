@@ -12,6 +12,7 @@ use crate::broker::{BROKER_ID, Broker};
 use crate::close_reason::CloseReason;
 use crate::duplicates::Duplicates;
 use crate::errors::KafkaError;
+use crate::items::RequestItems;
 use crate::read_only::{self, TopicOperation};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
@@ -31,11 +32,12 @@ static ASSIGNMENT: Struct = fields(&[Field(0, LAST, Shape::Numbers(4))]);
 /// Answers each topic by itself.
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<CreatePartitionsResponse, CloseReason> {
     let decoded: CreatePartitionsRequest = request.decode()?;
+    let mut items = RequestItems::begin(broker);
     let mut results = Vec::with_capacity(decoded.topics.len());
     let twice = Duplicates::of(decoded.topics.iter().map(|topic| topic.name.clone()));
     for topic in decoded.topics {
         let result = CreatePartitionsTopicResult::default().with_error_message(None);
-        let created = match twice.check(&topic.name, &topic.name) {
+        let created = match items.commit().await.and_then(|()| twice.check(&topic.name, &topic.name)) {
             Ok(()) => create(broker, &topic, decoded.validate_only).await,
             Err(failure) => Err(failure),
         };

@@ -7,12 +7,14 @@ use kafka_protocol::messages::{CreateTopicsRequest, CreateTopicsResponse};
 use kafka_protocol::protocol::StrBytes;
 use quire::streams::{Command, KeptSettings, TopicRef, TopicSettings};
 use quire::{Operation, Resource, ResourceKind};
+use quire_access::budget::ByteClaim;
 
 use crate::broker::{BROKER_ID, Broker};
 use crate::close_reason::CloseReason;
 use crate::configs::{self, ConfigChanges};
 use crate::duplicates::Duplicates;
 use crate::errors::KafkaError;
+use crate::items::RequestItems;
 use crate::permissions::check_topic;
 use crate::read_only::{self, TopicOperation};
 use crate::request::Request;
@@ -42,14 +44,27 @@ static CONFIG: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Sha
 const TOPIC_FROM: i16 = 5;
 const ID_FROM: i16 = 7;
 
+/// The memory of the result of a topic, and of its settings.
+const RESULT_BYTES: usize = 512;
+const SETTINGS_BYTES: usize = 8 << 10;
+
 /// Creates each topic by itself.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<CreateTopicsResponse, CloseReason> {
+pub(crate) async fn handle(
+    broker: &Broker,
+    request: &Request,
+    held: &mut ByteClaim,
+) -> Result<CreateTopicsResponse, CloseReason> {
     let decoded: CreateTopicsRequest = request.decode()?;
+    let mut items = RequestItems::begin(broker);
     let mut results = Vec::with_capacity(decoded.topics.len());
     let twice = Duplicates::of(decoded.topics.iter().map(|topic| topic.name.clone()));
     for topic in decoded.topics {
         let result = CreatableTopicResult::default().with_error_message(None);
-        let created = match twice.check(&topic.name, &topic.name) {
+        let checked = items.commit().await.and_then(|()| twice.check(&topic.name, &topic.name));
+        // A topic whose description has no memory is not created.
+        let described_bytes = described_bytes(&topic, request.version);
+        let claimed = checked.and_then(|()| held.grow(described_bytes).map_err(KafkaError::from));
+        let created = match claimed {
             Ok(()) => create(broker, &topic, decoded.validate_only).await,
             Err(failure) => Err(failure),
         };
@@ -64,6 +79,12 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<CreateT
         results.push(result.with_name(topic.name));
     }
     Ok(CreateTopicsResponse::default().with_topics(results))
+}
+
+/// The memory of the description of a topic, in the response and in its frame.
+fn described_bytes(topic: &CreatableTopic, version: i16) -> usize {
+    let settings = if version < TOPIC_FROM { 0 } else { SETTINGS_BYTES };
+    RESULT_BYTES + 2 * topic.name.len() + settings
 }
 
 /// A topic after its creation, or as it would be created.

@@ -9,6 +9,7 @@ use quire::streams::{Command, Despite};
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
+use crate::items::RequestItems;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 
@@ -18,9 +19,14 @@ pub(crate) static SCHEMA: Schema = Schema { flexible_from: 2, body: fields(&[Fie
 /// Answers each group by itself.
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteGroupsResponse, CloseReason> {
     let decoded: DeleteGroupsRequest = request.decode()?;
+    let mut items = RequestItems::begin(broker);
     let mut results = Vec::with_capacity(decoded.groups_names.len());
     for group in decoded.groups_names {
-        let code = delete(broker, group.as_str()).await.map_or_else(|failure| failure.code.code(), |()| 0);
+        let deleted = match items.commit().await {
+            Ok(()) => delete(broker, group.as_str()).await,
+            Err(failure) => Err(failure),
+        };
+        let code = deleted.map_or_else(|failure| failure.code.code(), |()| 0);
         results.push(DeletableGroupResult::default().with_group_id(group).with_error_code(code));
     }
     Ok(DeleteGroupsResponse::default().with_results(results))

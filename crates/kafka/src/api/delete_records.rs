@@ -9,6 +9,7 @@ use quire::streams::{Command, Reply, TopicRef};
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
+use crate::items::RequestItems;
 use crate::read_only::{self, TopicOperation};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
@@ -27,12 +28,17 @@ const END: i64 = -1;
 /// Answers each partition by itself.
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteRecordsResponse, CloseReason> {
     let decoded: DeleteRecordsRequest = request.decode()?;
+    let mut items = RequestItems::begin(broker);
     let mut topics = Vec::with_capacity(decoded.topics.len());
     for topic in decoded.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for asked in &topic.partitions {
             let result = DeleteRecordsPartitionResult::default().with_partition_index(asked.partition_index);
-            partitions.push(match delete(broker, topic.name.as_str(), asked.partition_index, asked.offset).await {
+            let deleted = match items.commit().await {
+                Ok(()) => delete(broker, topic.name.as_str(), asked.partition_index, asked.offset).await,
+                Err(failure) => Err(failure),
+            };
+            partitions.push(match deleted {
                 Ok(start) => result.with_low_watermark(i64::try_from(start.get()).expect("an offset has 63 bits")),
                 Err(failure) => result.with_low_watermark(-1).with_error_code(failure.code.code()),
             });

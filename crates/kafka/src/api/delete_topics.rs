@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
+use crate::items::RequestItems;
 use crate::read_only::{self, TopicOperation};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
@@ -32,6 +33,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteT
     let by_name = decoded.topic_names.into_iter().map(|name| (Some(name), Uuid::nil()));
     let asked: Vec<(Option<TopicName>, Uuid)> =
         decoded.topics.into_iter().map(|topic| (topic.name, topic.topic_id)).chain(by_name).collect();
+    let mut items = RequestItems::begin(broker);
     let mut responses = Vec::with_capacity(asked.len());
     for (name, id) in asked {
         let found = broker.read(|database, view| match &name {
@@ -39,9 +41,10 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteT
             None => topics::permitted_by_id(database, view, id, Operation::Delete),
         });
         let found = found.await?;
-        let deleted = match &found {
-            Ok(topic) => delete(broker, topic).await,
-            Err(failure) => Err(failure.clone()),
+        let deleted = match (items.commit().await, &found) {
+            (Ok(()), Ok(topic)) => delete(broker, topic).await,
+            (Err(failure), _) => Err(failure),
+            (Ok(()), Err(failure)) => Err(failure.clone()),
         };
         let (found_name, found_id) = match found {
             Ok(topic) => (Some(TopicName(StrBytes::from_string(topic.name))), topic.uuid),

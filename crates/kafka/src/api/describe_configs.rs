@@ -15,6 +15,7 @@ use crate::close_reason::CloseReason;
 use crate::configs::{self, ConfigEntry, Listeners};
 use crate::endpoints::Endpoints;
 use crate::errors::KafkaError;
+use crate::items::RequestItems;
 use crate::memory::{GrowingResponse, bytes_in_memory};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
@@ -52,9 +53,14 @@ pub(crate) async fn handle(
     memory: &mut GrowingResponse<'_>,
 ) -> Result<DescribeConfigsResponse, CloseReason> {
     let decoded: DescribeConfigsRequest = request.decode()?;
+    let mut items = RequestItems::begin(broker);
     let mut results = Vec::new();
     for resource in decoded.resources {
-        let result = match shown(broker, ends, &resource).await? {
+        let shown = match items.commit().await {
+            Ok(()) => shown(broker, ends, &resource).await?,
+            Err(failure) => Err(failure),
+        };
+        let result = match shown {
             Ok((shown, read_only)) => {
                 let wanted = |shown: &ConfigEntry| {
                     let keys = resource.configuration_keys.as_deref();
@@ -75,7 +81,7 @@ pub(crate) async fn handle(
                 .with_error_message(Some(StrBytes::from_string(failure.message))),
         };
         let result = result.with_resource_type(resource.resource_type).with_resource_name(resource.resource_name);
-        memory.claim(bytes_in_memory(&result, request.version)?).await?;
+        items.grow(memory, bytes_in_memory(&result, request.version)?).await?;
         results.push(result);
     }
     Ok(DescribeConfigsResponse::default().with_results(results))

@@ -9,6 +9,7 @@ use quire::{Operation, ReadView, Resource, ResourceKind};
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::groups::DescribedMember;
+use crate::items::RequestItems;
 use crate::memory::{GrowingResponse, bytes_in_memory};
 use crate::permissions::{AuthorizedOperations, PermittedGroup};
 use crate::request::Request;
@@ -29,9 +30,11 @@ pub(crate) async fn handle(
     memory: &mut GrowingResponse<'_>,
 ) -> Result<DescribeGroupsResponse, CloseReason> {
     let decoded: DescribeGroupsRequest = request.decode()?;
+    let mut items = RequestItems::begin(broker);
     let mut groups = Vec::new();
     for group in decoded.groups {
-        let described = match broker.group(group.as_str(), Operation::Describe) {
+        let permitted = items.look(1).await.and_then(|()| broker.group(group.as_str(), Operation::Describe));
+        let described = match permitted {
             Ok(permitted) => describe(broker, permitted, request.version).await?,
             Err(failure) => DescribedGroup::default().with_error_code(failure.code.code()),
         };
@@ -40,7 +43,7 @@ pub(crate) async fn handle(
             false => described,
         };
         let described = described.with_group_id(group);
-        memory.claim(bytes_in_memory(&described, request.version)?).await?;
+        items.grow(memory, bytes_in_memory(&described, request.version)?).await?;
         groups.push(described);
     }
     Ok(DescribeGroupsResponse::default().with_groups(groups))

@@ -8,6 +8,7 @@ use quire::{Operation, PermittedView};
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
+use crate::items::RequestItems;
 use crate::memory::{GrowingResponse, bytes_in_memory};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
@@ -24,19 +25,26 @@ pub(crate) async fn handle(
     memory: &mut GrowingResponse<'_>,
 ) -> Result<DescribeProducersResponse, CloseReason> {
     let decoded: DescribeProducersRequest = request.decode()?;
+    let mut items = RequestItems::begin(broker);
     let mut topics = Vec::new();
     for topic in decoded.topics {
         let mut partitions = Vec::new();
         for partition in topic.partition_indexes {
-            let found = broker.read(|database, view| producers(database, view, topic.name.as_str(), partition));
+            let found = match items.look(1).await {
+                Ok(()) => {
+                    let look = |database, view: &PermittedView<'_>| producers(database, view, &topic.name, partition);
+                    broker.read(look).await?
+                }
+                Err(failure) => Err(failure),
+            };
             let response = PartitionResponse::default().with_partition_index(partition);
-            let response = match found.await? {
+            let response = match found {
                 Ok(producers) => response.with_active_producers(producers),
                 Err(failure) => response
                     .with_error_code(failure.code.code())
                     .with_error_message(Some(StrBytes::from_string(failure.message))),
             };
-            memory.claim(bytes_in_memory(&response, request.version)?).await?;
+            items.grow(memory, bytes_in_memory(&response, request.version)?).await?;
             partitions.push(response);
         }
         topics.push(TopicResponse::default().with_name(topic.name).with_partitions(partitions));

@@ -1,15 +1,17 @@
 //! DescribeTopicPartitions: topics with their partitions, a page at a time.
 
+use kafka_protocol::messages::describe_topic_partitions_request::TopicRequest;
 use kafka_protocol::messages::describe_topic_partitions_response::{
     Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
 };
 use kafka_protocol::messages::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
-use quire::Operation;
+use quire::{Operation, PermittedView};
 
 use crate::broker::{BROKER_ID, Broker, LEADER_EPOCH};
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
+use crate::items::RequestItems;
 use crate::permissions::DescribableTopic;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
@@ -38,25 +40,24 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<Describ
         Some(cursor) => (cursor.topic_name.to_string(), u32::try_from(cursor.partition_index).unwrap_or(0)),
         None => (String::new(), 0),
     };
-    let mut found: Vec<(String, Result<DescribableTopic, KafkaError>)> = broker
-        .read(|database, view| {
-            let describable = |topic| DescribableTopic::of(view, topic);
-            match &decoded.topics[..] {
-                [] => {
-                    let all = topics::visible(database, view).into_iter();
-                    all.map(|topic| (topic.name.clone(), Ok(describable(topic)))).collect()
-                }
-                asked => {
-                    let names = asked.iter().map(|topic| topic.name.to_string());
-                    let named = |name: String| {
-                        let found = topics::permitted(database, view, &name, Operation::Describe);
-                        (name, found.map(describable))
-                    };
-                    names.map(named).collect()
-                }
-            }
-        })
-        .await?;
+    let mut found: Vec<(String, Result<DescribableTopic, KafkaError>)> = match &decoded.topics[..] {
+        [] => {
+            let look = broker.read(|database, view| {
+                let all = topics::visible(database, view).into_iter();
+                all.map(|topic| (topic.name.clone(), Ok(DescribableTopic::of(view, topic)))).collect()
+            });
+            look.await?
+        }
+        asked => {
+            let look = |database: u128, view: &PermittedView<'_>, topic: &TopicRequest| {
+                let found = topics::permitted(database, view, &topic.name, Operation::Describe);
+                found.map(|topic| DescribableTopic::of(view, topic))
+            };
+            let found = RequestItems::begin(broker).read_each(broker, asked, look).await?;
+            let names = asked.iter().map(|topic| topic.name.to_string());
+            names.zip(found.into_iter().map(Result::flatten)).collect()
+        }
+    };
     found.retain(|(name, _)| *name >= from);
     found.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
     found.dedup_by(|(one, _), (other, _)| one == other);

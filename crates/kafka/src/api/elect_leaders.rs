@@ -8,9 +8,9 @@ use quire::Operation;
 
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
+use crate::items::RequestItems;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics;
 
 /// The type of election, topics of (name, partitions), timeout.
 pub(crate) static SCHEMA: Schema = Schema {
@@ -32,28 +32,27 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<ElectLe
     let decoded: ElectLeadersRequest = request.decode()?;
     let asked = decoded.topic_partitions.unwrap_or_default();
     let refused = broker.check_cluster(Operation::Alter).err();
-    let results = broker.read(|database, view| {
-        let topics = asked.iter().map(|topic| {
-            let partitions = topics::named(database, view, topic.topic.as_str()).map_or(0, |topic| topic.partitions());
-            let result = |&partition: &i32| {
-                let is_known = u32::try_from(partition).is_ok_and(|number| number < partitions);
-                let (code, message) = match (&refused, is_known) {
-                    (Some(failure), _) => (failure.code, "not permitted"),
-                    (None, true) => (ResponseError::ElectionNotNeeded, "the only broker leads the partition"),
-                    (None, false) => (ResponseError::UnknownTopicOrPartition, "unknown partition"),
-                };
-                PartitionResult::default()
-                    .with_partition_id(partition)
-                    .with_error_code(code.code())
-                    .with_error_message(Some(StrBytes::from_static_str(message)))
+    let names: Vec<&str> = asked.iter().map(|topic| topic.topic.as_str()).collect();
+    let known = RequestItems::begin(broker).partitions(broker, &names).await?;
+    let results = asked.iter().zip(&known).map(|(topic, known)| {
+        let result = |&partition: &i32| {
+            let is_known = known.as_ref().map(|known| known.contains(partition));
+            let (code, message) = match (&refused, is_known) {
+                (Some(failure), _) => (failure.code, "not permitted"),
+                (None, Err(failure)) => (failure.code, "the request exceeds its steps"),
+                (None, Ok(true)) => (ResponseError::ElectionNotNeeded, "the only broker leads the partition"),
+                (None, Ok(false)) => (ResponseError::UnknownTopicOrPartition, "unknown partition"),
             };
-            ReplicaElectionResult::default()
-                .with_topic(topic.topic.clone())
-                .with_partition_result(topic.partitions.iter().map(result).collect())
-        });
-        topics.collect()
+            PartitionResult::default()
+                .with_partition_id(partition)
+                .with_error_code(code.code())
+                .with_error_message(Some(StrBytes::from_static_str(message)))
+        };
+        ReplicaElectionResult::default()
+            .with_topic(topic.topic.clone())
+            .with_partition_result(topic.partitions.iter().map(result).collect())
     });
-    let response = ElectLeadersResponse::default().with_replica_election_results(results.await?);
+    let response = ElectLeadersResponse::default().with_replica_election_results(results.collect());
     Ok(match refused {
         Some(failure) if request.version >= ERRORS_FROM => response.with_error_code(failure.code.code()),
         _ => response,

@@ -26,8 +26,10 @@ use crate::broker::{BROKER_ID, Broker, LEADER_EPOCH};
 use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
 use crate::errors::KafkaError;
+use crate::items::RequestItems;
 use crate::permissions::DescribableTopic;
 use crate::request::Request;
+use crate::response;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, KafkaTopic};
 
@@ -46,6 +48,9 @@ static TOPIC: Struct = fields(&[Field(10, LAST, Shape::Fixed(16)), Field(0, LAST
 /// The memory of a topic and of a partition in bytes: in the response and in its frame.
 const TOPIC_BYTES: usize = 512;
 const PARTITION_BYTES: usize = 256;
+
+/// A response with more partitions is built on another thread.
+const INLINE_PARTITIONS_MAX: usize = 1_000;
 
 /// The versions whose responses have the permitted operations on the cluster.
 const CLUSTER_OPERATIONS: std::ops::RangeInclusive<i16> = 8..=10;
@@ -72,10 +77,15 @@ pub(crate) async fn handle(
     let topics = match decoded.topics {
         // Version 0 has no null: an empty list requests all topics.
         Some(asked) if request.version > 0 || !asked.is_empty() => {
-            let (mut topics, mut seen) = (Vec::new(), HashSet::new());
+            let (mut topics, mut seen, mut items) = (Vec::new(), HashSet::new(), RequestItems::begin(broker));
             for topic in asked {
                 if seen.insert((topic.name.clone(), topic.topic_id)) {
-                    topics.push(named(broker, topic, create.as_deref_mut()).await?);
+                    topics.push(match items.look(1).await {
+                        Ok(()) => named(broker, topic, create.as_deref_mut()).await?,
+                        Err(failure) => {
+                            Err(Box::new(failed(failure).with_topic_id(topic.topic_id).with_name(topic.name)))
+                        }
+                    });
                 }
             }
             topics
@@ -99,11 +109,13 @@ pub(crate) async fn handle(
         return Err(CloseReason::Idle(Deadline::Response));
     }
     let with_operations = decoded.include_topic_authorized_operations;
-    let describe = |DescribableTopic { topic, operations }| {
+    let describe = move |DescribableTopic { topic, operations }| {
         let described = describe(topic);
         if with_operations { described.with_topic_authorized_operations(operations) } else { described }
     };
-    let topics = topics.into_iter().map(|topic| topic.map_or_else(|failed| *failed, describe)).collect();
+    let is_long = partitions_of(&topics) > INLINE_PARTITIONS_MAX;
+    let build = move || topics.into_iter().map(|topic| topic.map_or_else(|failed| *failed, describe)).collect();
+    let topics = if is_long { response::aside(build).await? } else { build() };
     let (host, port) = broker.address(ends);
     let node = MetadataResponseBroker::default()
         .with_node_id(BROKER_ID.into())
@@ -196,6 +208,10 @@ async fn create_within_limits(broker: &Broker, name: &str, creations_left: &mut 
         Outcome::Refused(refused) if matches!(refused.reason, Reason::Streams(Refusal::TopicExists { .. })) => Ok(()),
         Outcome::Refused(refused) => Err(refused.into()),
     }
+}
+
+fn partitions_of(topics: &[NamedTopic]) -> usize {
+    topics.iter().flatten().map(|found| found.topic.partitions() as usize).sum()
 }
 
 fn describe(topic: KafkaTopic) -> MetadataResponseTopic {

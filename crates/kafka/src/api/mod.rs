@@ -186,7 +186,7 @@ pub(crate) fn name_of(api: Api) -> &'static str {
 /// How long a response waits for memory. After that, a fetch returns the ends of the partitions
 /// without records, well before its client considers the server dead. The Java client does so after
 /// 30 s, librdkafka after 60. For any other request the connection is closed.
-const SHORT_OF_MEMORY: Duration = Duration::from_secs(20);
+pub(crate) const SHORT_OF_MEMORY: Duration = Duration::from_secs(20);
 
 /// Handles a request, and returns the response's frame, with the memory of a large one.
 ///
@@ -218,7 +218,7 @@ pub(crate) async fn handle(
             }
         };
         if let Some(held) = held {
-            return Ok(RequestFrame { bytes: response.encode()?, held: shrink(held, frame_bytes) });
+            return Ok(RequestFrame { bytes: response.encode().await?, held: shrink(held, frame_bytes) });
         }
         if memory.is_over() {
             return Err(CloseReason::Idle(Deadline::Response));
@@ -230,7 +230,7 @@ pub(crate) async fn handle(
             return if memory.is_over() {
                 Err(CloseReason::Idle(Deadline::Response))
             } else {
-                Ok(RequestFrame { bytes: response.encode()?, held: Some(memory.take_up_to(0)) })
+                Ok(RequestFrame { bytes: response.encode().await?, held: Some(memory.take_up_to(0)) })
             };
         }
     }
@@ -301,7 +301,11 @@ async fn handle_once(
         Api::DeleteRecords => {
             SizedResponse::of(correlation_id, version, delete_records::handle(broker, request).await?)
         }
-        Api::CreateTopics => SizedResponse::of(correlation_id, version, create_topics::handle(broker, request).await?),
+        Api::CreateTopics => {
+            let mut held = state.caller.claim();
+            let response = create_topics::handle(broker, request, &mut held).await?;
+            Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
+        }
         Api::DeleteTopics => SizedResponse::of(correlation_id, version, delete_topics::handle(broker, request).await?),
         Api::CreatePartitions => {
             SizedResponse::of(correlation_id, version, create_partitions::handle(broker, request).await?)
@@ -320,7 +324,10 @@ async fn handle_once(
             SizedResponse::of(correlation_id, version, alter_configs::handle_incremental(broker, request).await?)
         }
         Api::DescribeLogDirs => {
-            SizedResponse::of(correlation_id, version, describe_log_dirs::handle(broker, request).await?)
+            let mut held = state.caller.claim();
+            let memory = &mut GrowingResponse::new(&mut held, patience);
+            let response = describe_log_dirs::handle(broker, request, memory).await?;
+            Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
         }
         Api::DescribeCluster => {
             SizedResponse::of(correlation_id, version, describe_cluster::handle(broker, ends, request)?)

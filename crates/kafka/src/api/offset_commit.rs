@@ -1,5 +1,8 @@
 //! OffsetCommit: stores how far a group has read. The existing partitions of a request are one
-//! commit; every other partition gets its own error.
+//! commit, or several of [`OFFSETS_AT_ONCE`] each, so that no commit of another client waits for a
+//! long one. Every other partition gets its own error.
+
+use std::iter;
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::offset_commit_request::OffsetCommitRequestPartition;
@@ -13,6 +16,7 @@ use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::groups::ClaimedMember;
+use crate::items::RequestItems;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, KafkaTopic};
@@ -37,6 +41,9 @@ static PARTITION: Struct = fields(&[
     Field(6, LAST, Shape::Fixed(4)),
     Field(0, LAST, Shape::Text),
 ]);
+
+/// The most offsets of one commit, which takes about a millisecond.
+const OFFSETS_AT_ONCE: usize = 1_000;
 
 /// The version that determines the response.
 pub(super) fn answered_in(version: i16) -> i16 {
@@ -64,12 +71,12 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetC
     let of = |generation| Committer::Of(Generation::new(generation));
     let by = u32::try_from(generation).map_or(Committer::Anyone, of);
 
-    let look = broker.read_published(|database, view| {
-        let named = |name: &str| topics::permitted(database, view, name, Operation::Read);
-        decoded.topics.iter().map(|topic| named(topic.name.as_str())).collect::<Vec<_>>()
+    let mut items = RequestItems::begin(broker);
+    let found = items.read_each(broker, &decoded.topics, |database, view, topic| {
+        topics::permitted(database, view, topic.name.as_str(), Operation::Read)
     });
-    let found = look.map_err(|_| CloseReason::Failed)?;
-    let mut commit = Commit::new();
+    let found: Vec<_> = found.await?.into_iter().map(Result::flatten).collect();
+    let mut commands = Vec::new();
     let mut codes: Vec<Vec<Option<ResponseError>>> = Vec::with_capacity(found.len());
     for (topic, found) in decoded.topics.iter().zip(&found) {
         let mut of_topic = Vec::with_capacity(topic.partitions.len());
@@ -81,16 +88,22 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetC
                 Err(code) => Err(code),
             };
             of_topic.push(command.as_ref().err().copied());
-            if let Ok(command) = command {
-                commit = commit.part(Part::Streams(command));
-            }
+            commands.extend(command);
         }
         codes.push(of_topic);
     }
-    let refused = if commit.is_empty() { None } else { committed(broker, &commit).await.err() };
+    let mut refused = Vec::new();
+    for few in commands.chunks(OFFSETS_AT_ONCE) {
+        let committed = match items.look(few.len()).await {
+            Ok(()) => committed(broker, few).await,
+            Err(failure) => Err(failure),
+        };
+        refused.push(committed.err().map(|failure| failure.code));
+    }
+    let mut refused = refused.into_iter().flat_map(|code| iter::repeat_n(code, OFFSETS_AT_ONCE));
     let topics = decoded.topics.iter().zip(codes).map(|(topic, codes)| {
         let partitions = topic.partitions.iter().zip(codes).map(|(partition, code)| {
-            let code = code.or_else(|| refused.as_ref().map(|failure| failure.code));
+            let code = code.or_else(|| refused.next().flatten());
             OffsetCommitResponsePartition::default()
                 .with_partition_index(partition.partition_index)
                 .with_error_code(code.map_or(0, |code| code.code()))
@@ -125,8 +138,9 @@ fn command<'r>(
     })
 }
 
-async fn committed(broker: &Broker, commit: &Commit<'_>) -> Result<(), KafkaError> {
-    match broker.database().submit(commit)?.await? {
+async fn committed(broker: &Broker, commands: &[Command<'_>]) -> Result<(), KafkaError> {
+    let commit = commands.iter().fold(Commit::new(), |commit, command| commit.part(Part::Streams(*command)));
+    match broker.database().submit(&commit)?.await? {
         Outcome::Committed(_) => Ok(()),
         Outcome::Refused(refused) => Err(refused.into()),
     }

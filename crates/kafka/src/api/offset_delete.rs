@@ -13,6 +13,7 @@ use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::groups::GroupStatus;
+use crate::items::RequestItems;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, KafkaTopic};
@@ -38,15 +39,15 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetD
         Ok(members) => members,
         Err(code) => return Ok(response.with_error_code(code.code())),
     };
-    let look = broker.read_published(|database, view| {
-        let named = |name: &str| topics::permitted(database, view, name, Operation::Read);
-        let topics = decoded.topics.iter().map(|topic| named(topic.name.as_str()));
-        (view.streams.group_named(group).is_some(), topics.collect::<Vec<_>>())
-    });
-    let (is_there, found) = look.map_err(|_| CloseReason::Failed)?;
-    if !is_there {
+    let is_there = broker.read_published(|_, view| view.streams.group_named(group).is_some());
+    if !is_there.map_err(|_| CloseReason::Failed)? {
         return Ok(response.with_error_code(ResponseError::GroupIdNotFound.code()));
     }
+    let mut items = RequestItems::begin(broker);
+    let found = items.read_each(broker, &decoded.topics, |database, view, topic| {
+        topics::permitted(database, view, topic.name.as_str(), Operation::Read)
+    });
+    let found: Vec<_> = found.await?.into_iter().map(Result::flatten).collect();
     let subscribed = members.as_ref().map(subscribed);
     let mut topics = Vec::with_capacity(decoded.topics.len());
     for (topic, found) in decoded.topics.iter().zip(&found) {
@@ -62,7 +63,13 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetD
             let code = match found {
                 Err(failure) if failure.code == ResponseError::TopicAuthorizationFailed => failure.code.code(),
                 _ if is_read => ResponseError::GroupSubscribedToTopic.code(),
-                Ok(found) => delete(broker, group, found, number).await.map_or_else(|it| it.code.code(), |()| 0),
+                Ok(found) => {
+                    let deleted = match items.commit().await {
+                        Ok(()) => delete(broker, group, found, number).await,
+                        Err(failure) => Err(failure),
+                    };
+                    deleted.map_or_else(|failure| failure.code.code(), |()| 0)
+                }
                 Err(failure) => failure.code.code(),
             };
             partitions

@@ -12,7 +12,9 @@ use quire::{Operation, PermittedView, ResourceKind};
 
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
+use crate::items::RequestItems;
 use crate::memory::GrowingResponse;
+use crate::pause::STEPS_AT_ONCE;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, TopicKind};
@@ -66,7 +68,7 @@ struct GroupOffsets {
     error: Option<ResponseError>,
 }
 
-/// Reads all offsets at one position.
+/// Reads the offsets in slices: commits continue in between.
 pub(crate) async fn handle(
     broker: &Broker,
     request: &Request,
@@ -87,15 +89,11 @@ pub(crate) async fn handle(
         });
         groups.collect()
     };
-    let mut found = loop {
-        let mut left = BytesLeft(memory.widen().await?);
-        let look = broker.read(|database, view| {
-            asked.iter().map(|asked| look(database, view, asked, &mut left)).collect::<Option<Vec<GroupOffsets>>>()
-        });
-        if let Some(found) = look.await? {
-            break found;
-        }
-    };
+    let mut reading = OffsetReading { broker, memory, items: RequestItems::begin(broker), bytes_left: 0 };
+    let mut found = Vec::with_capacity(asked.len());
+    for asked in &asked {
+        found.push(reading.group(asked).await?);
+    }
     let code = |error: Option<ResponseError>| error.map_or(0, |error| error.code());
     let response = OffsetFetchResponse::default();
     if request.version < GROUPS_FROM {
@@ -139,65 +137,168 @@ fn topic_name(name: String) -> TopicName {
     TopicName(StrBytes::from_string(name))
 }
 
+/// The slices of a request.
+struct OffsetReading<'r, 'm> {
+    broker: &'r Broker,
+    memory: &'r mut GrowingResponse<'m>,
+    items: RequestItems,
+    /// The claimed memory that the response has left.
+    bytes_left: usize,
+}
+
+impl OffsetReading<'_, '_> {
+    /// Returns the requested offsets of a group.
+    async fn group(&mut self, asked: &GroupQuery) -> Result<GroupOffsets, CloseReason> {
+        let shown = self.broker.read_published(|_, view| view.shows(ResourceKind::Group, &asked.group));
+        let is_shown = shown.map_err(|_| CloseReason::Failed)?;
+        let mut offsets = GroupOffsets::default();
+        self.items.grow(self.memory, asked.group.len() + OFFSET_BYTES).await?;
+        if !is_shown {
+            offsets.error = Some(ResponseError::GroupAuthorizationFailed);
+        }
+        match &asked.topics {
+            None if is_shown => offsets.error = self.all(&asked.group, &mut offsets.topics).await?,
+            None => {}
+            Some(topics) => {
+                for (name, partitions) in topics {
+                    let found = self.topic(&asked.group, name, partitions).await?;
+                    offsets.topics.push((name.clone(), found));
+                }
+            }
+        }
+        Ok(offsets)
+    }
+
+    /// Returns the offsets of partitions of a topic.
+    async fn topic(
+        &mut self,
+        group: &str,
+        name: &str,
+        partitions: &[i32],
+    ) -> Result<Vec<PartitionOffset>, CloseReason> {
+        let mut offsets = Vec::with_capacity(partitions.len());
+        self.items.grow(self.memory, name.len() + OFFSET_BYTES).await?;
+        for few in partitions.chunks(STEPS_AT_ONCE) {
+            if let Err(failure) = self.items.look(few.len()).await {
+                offsets.extend(few.iter().map(|partition| failed(*partition, failure.code)));
+                continue;
+            }
+            let found = self.slice(|database, view, left| {
+                let is_refused = !view.shows(ResourceKind::Group, group);
+                let topic =
+                    topics::permitted(database, view, name, Operation::Describe).map(|topic| match topic.kind {
+                        TopicKind::Stream { id, .. } => id,
+                        kind => TopicId::outside(kind.outside().expect("a topic of a store or queue is external")),
+                    });
+                let refusal = topic.as_ref().err().map(|failure| failure.code);
+                // An unknown topic has no offsets.
+                let refusal = refusal.filter(|code| *code != ResponseError::UnknownTopicOrPartition);
+                let error = is_refused.then_some(ResponseError::GroupAuthorizationFailed).or(refusal);
+                let topic = topic.ok().filter(|_| error.is_none());
+                let committed = |partition: i32| {
+                    let (topic, number) = topic.zip(u32::try_from(partition).ok())?;
+                    view.streams.committed(group, topic, number)
+                };
+                left.take(few.iter().map(|partition| committed(*partition)))?;
+                let found =
+                    few.iter().map(|&partition| PartitionOffset { error, ..found(partition, committed(partition)) });
+                Ok(found.collect::<Vec<_>>())
+            });
+            offsets.extend(found.await?);
+        }
+        Ok(offsets)
+    }
+
+    /// Adds all committed offsets of a group by topic. Returns the error of a request that exceeds
+    /// its steps.
+    async fn all(
+        &mut self,
+        group: &str,
+        topics: &mut Vec<(String, Vec<PartitionOffset>)>,
+    ) -> Result<Option<ResponseError>, CloseReason> {
+        let (mut behind, mut last) = (None, None);
+        loop {
+            if let Err(failure) = self.items.look(STEPS_AT_ONCE).await {
+                topics.clear();
+                return Ok(Some(failure.code));
+            }
+            let found = self.slice(|database, view, left| {
+                let few = || view.streams.committed_by_behind(group, behind).take(STEPS_AT_ONCE);
+                left.take(few().map(|(.., committed)| Some(committed)))?;
+                let mut named = None;
+                let mut offsets = Vec::new();
+                for (topic, partition, committed) in few() {
+                    if named.as_ref().is_none_or(|(of, _)| *of != topic) {
+                        named = Some((topic, topics::name_of(database, view, topic)));
+                    }
+                    let name = named.as_ref().and_then(|(_, name)| name.clone());
+                    let number = i32::try_from(partition).expect("a partition's number has 31 bits");
+                    offsets.push(((topic, partition), name, found(number, Some(committed))));
+                }
+                Ok(offsets)
+            });
+            let found = found.await?;
+            let is_last = found.len() < STEPS_AT_ONCE;
+            for ((topic, partition), name, offset) in found {
+                behind = Some((topic, partition));
+                let Some(name) = name else { continue };
+                match topics.last_mut().filter(|_| last == Some(topic)) {
+                    Some((_, partitions)) => partitions.push(offset),
+                    None => topics.push((name, vec![offset])),
+                }
+                last = Some(topic);
+            }
+            if is_last {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads one slice, with more memory when it needs more.
+    async fn slice<T>(
+        &mut self,
+        read: impl Fn(u128, &PermittedView<'_>, &mut BytesLeft) -> Result<T, usize>,
+    ) -> Result<T, CloseReason> {
+        loop {
+            let mut left = BytesLeft(self.bytes_left);
+            let found = self.broker.read(|database, view| read(database, view, &mut left)).await?;
+            match found {
+                Ok(found) => {
+                    self.bytes_left = left.0;
+                    return Ok(found);
+                }
+                Err(missing) => {
+                    self.items.grow(self.memory, missing).await?;
+                    self.bytes_left += missing;
+                }
+            }
+        }
+    }
+}
+
 /// The claimed memory that a response has left.
 struct BytesLeft(usize);
 
 impl BytesLeft {
-    /// Takes the memory of an offset with a note of this length; `None` when it is not left.
-    fn take(&mut self, note_bytes: usize) -> Option<()> {
-        self.0 = self.0.checked_sub(OFFSET_BYTES + 2 * note_bytes)?;
-        Some(())
-    }
-}
-
-/// Returns what is asked for of a group, or `None` when the memory does not suffice.
-fn look(database: u128, view: &PermittedView<'_>, asked: &GroupQuery, left: &mut BytesLeft) -> Option<GroupOffsets> {
-    let refused = (!view.shows(ResourceKind::Group, &asked.group)).then_some(ResponseError::GroupAuthorizationFailed);
-    let Some(topics) = &asked.topics else {
-        let topics = if refused.is_none() { all(database, view, &asked.group, left)? } else { Vec::new() };
-        return Some(GroupOffsets { topics, error: refused });
-    };
-    let topics = topics.iter().map(|(name, partitions)| {
-        left.take(name.len())?;
-        let topic = topics::permitted(database, view, name, Operation::Describe).map(|topic| match topic.kind {
-            TopicKind::Stream { id, .. } => id,
-            kind => TopicId::outside(kind.outside().expect("a topic of a store or queue is external")),
-        });
-        let refusal = topic.as_ref().err().map(|failure| failure.code);
-        // An unknown topic has no offsets.
-        let error = refused.or(refusal.filter(|code| *code != ResponseError::UnknownTopicOrPartition));
-        let topic = topic.ok().filter(|_| error.is_none());
-        let partitions = partitions.iter().map(|&partition| {
-            let place = topic.zip(u32::try_from(partition).ok());
-            let committed = place.and_then(|(topic, number)| view.streams.committed(&asked.group, topic, number));
-            left.take(committed.map_or(0, |committed| committed.metadata.len()))?;
-            Some(PartitionOffset { error, ..found(partition, committed) })
-        });
-        Some((name.clone(), partitions.collect::<Option<_>>()?))
-    });
-    Some(GroupOffsets { topics: topics.collect::<Option<_>>()?, error: refused })
-}
-
-/// Returns all committed offsets of a group, or `None` when the memory does not suffice.
-fn all(
-    database: u128,
-    view: &PermittedView<'_>,
-    group: &str,
-    left: &mut BytesLeft,
-) -> Option<Vec<(String, Vec<PartitionOffset>)>> {
-    let mut topics: Vec<(TopicId, Vec<PartitionOffset>)> = Vec::new();
-    left.take(group.len())?;
-    for (topic, partition, committed) in view.streams.committed_by(group) {
-        left.take(committed.metadata.len())?;
-        let partition = i32::try_from(partition).expect("a partition's number has 31 bits");
-        let found = found(partition, Some(committed));
-        match topics.last_mut() {
-            Some((last, partitions)) if *last == topic => partitions.push(found),
-            _ => topics.push((topic, vec![found])),
+    /// Takes the memory of offsets with their notes.
+    ///
+    /// # Errors
+    /// When less is left: the number of missing bytes.
+    fn take<'c>(&mut self, offsets: impl Iterator<Item = Option<CommittedOffset<'c>>>) -> Result<(), usize> {
+        let note_bytes = |committed: CommittedOffset<'_>| committed.metadata.len();
+        let bytes = offsets.map(|committed| OFFSET_BYTES + 2 * committed.map_or(0, note_bytes)).sum::<usize>();
+        match self.0.checked_sub(bytes) {
+            Some(left) => {
+                self.0 = left;
+                Ok(())
+            }
+            None => Err(bytes - self.0),
         }
     }
-    let named = topics.into_iter().filter_map(|(topic, found)| Some((topics::name_of(database, view, topic)?, found)));
-    Some(named.collect())
+}
+
+fn failed(partition: i32, code: ResponseError) -> PartitionOffset {
+    PartitionOffset { error: Some(code), ..found(partition, None) }
 }
 
 fn found(partition: i32, committed: Option<CommittedOffset<'_>>) -> PartitionOffset {

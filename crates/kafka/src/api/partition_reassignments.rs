@@ -16,9 +16,9 @@ use quire::Operation;
 use crate::broker::{BROKER_ID, Broker};
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
+use crate::items::{PartitionNumbers, RequestItems};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics;
 
 /// Timeout, whether the number of replicas may change, topics of (name, partitions of (number,
 /// replicas)).
@@ -51,33 +51,31 @@ pub(crate) async fn handle(
             .with_error_code(failure.code.code())
             .with_error_message(Some(StrBytes::from_string(failure.message))));
     }
-    let responses = broker.read(|database, view| {
-        let topics = decoded.topics.iter().map(|topic| {
-            let partitions = topics::named(database, view, topic.name.as_str()).map_or(0, |topic| topic.partitions());
-            let response = |partition: &ReassignablePartition| {
-                let response = ReassignablePartitionResponse::default().with_partition_index(partition.partition_index);
-                match check(partition, partitions) {
-                    Ok(()) => response.with_error_message(None),
-                    Err(failure) => response
-                        .with_error_code(failure.code.code())
-                        .with_error_message(Some(StrBytes::from_string(failure.message))),
-                }
-            };
-            ReassignableTopicResponse::default()
-                .with_name(topic.name.clone())
-                .with_partitions(topic.partitions.iter().map(response).collect())
-        });
-        topics.collect()
+    let names: Vec<&str> = decoded.topics.iter().map(|topic| topic.name.as_str()).collect();
+    let known = RequestItems::begin(broker).partitions(broker, &names).await?;
+    let responses = decoded.topics.iter().zip(known).map(|(topic, known)| {
+        let response = |partition: &ReassignablePartition| {
+            let response = ReassignablePartitionResponse::default().with_partition_index(partition.partition_index);
+            match known.clone().and_then(|known| check(partition, known)) {
+                Ok(()) => response.with_error_message(None),
+                Err(failure) => response
+                    .with_error_code(failure.code.code())
+                    .with_error_message(Some(StrBytes::from_string(failure.message))),
+            }
+        };
+        ReassignableTopicResponse::default()
+            .with_name(topic.name.clone())
+            .with_partitions(topic.partitions.iter().map(response).collect())
     });
     let response = AlterPartitionReassignmentsResponse::default().with_error_message(None);
-    let response = response.with_responses(responses.await?);
+    let response = response.with_responses(responses.collect());
     let changes = decoded.allow_replication_factor_change;
     Ok(if request.version > 0 { response.with_allow_replication_factor_change(changes) } else { response })
 }
 
-fn check(partition: &ReassignablePartition, partitions: u32) -> Result<(), KafkaError> {
+fn check(partition: &ReassignablePartition, known: PartitionNumbers) -> Result<(), KafkaError> {
     let number = partition.partition_index;
-    if !u32::try_from(number).is_ok_and(|number| number < partitions) {
+    if !known.contains(number) {
         return Err(KafkaError::unknown_partition(number));
     }
     match partition.replicas.as_deref() {
