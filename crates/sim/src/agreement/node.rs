@@ -88,6 +88,11 @@ impl NodeDisk {
         self.records.get(usize::try_from(index).ok()?)
     }
 
+    /// Whether the log has this record.
+    pub(super) fn has(&self, place: RecordPlace) -> bool {
+        place.position <= self.start.position || self.record(place.position).is_some_and(|record| record.place == place)
+    }
+
     /// The chain up to a position that the log holds.
     pub(super) fn chain_at(&self, position: Position) -> Option<u64> {
         if position == self.start.position {
@@ -275,12 +280,19 @@ impl MemberNode for SimulatedNode {
         {
             self.violate(format!("node {} sends {vote:?} and has saved {:?}", self.id, self.disk.vote));
         }
-        if let Some(acknowledged) = message.acknowledged()
-            && acknowledged > self.disk.synced_position()
-            && self.state.is_some_and(|state| state.term == message.term())
-        {
+        if let Some(acknowledged) = message.acknowledged() {
             let synced = self.disk.synced_position();
-            self.violate(format!("node {} acknowledges {acknowledged} and has synced {synced}", self.id));
+            if acknowledged > synced {
+                self.violate(format!("node {} acknowledges {acknowledged} and has synced {synced}", self.id));
+            }
+            // It speaks of the records of the leader of its term.
+            if self.term(acknowledged).is_some_and(|term| term > message.term()) {
+                let term = message.term();
+                self.violate(format!(
+                    "node {} acknowledges {acknowledged} in term {term}, and has a later one",
+                    self.id
+                ));
+            }
         }
         let bytes = |(_, places): (RecordPlace, Vec<RecordPlace>)| {
             let records = places.iter().map(|place| self.disk.record(place.position).cloned());

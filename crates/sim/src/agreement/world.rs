@@ -415,21 +415,19 @@ impl AgreementWorld {
                 self.sync_on(*id)?;
                 self.sync_on(*id)?;
             }
-            let leader = self.leader();
-            if let (None, Some(id)) = (goal, leader) {
-                // A change of several members that was cut off half way is completed first.
-                self.complete_change(id)?;
-                self.append_on(id, 1, true)?;
-                goal = Some(self.nodes[&id].disk().last().position);
-            }
-            if let (Some(goal), Some(leader)) = (goal, leader)
-                && self.is_level(leader, goal)
-            {
-                return Ok(());
-            }
-            if leader.is_none() {
-                goal = None;
-            }
+            let Some(leader) = self.leader() else { continue };
+            // Another leader may have truncated the record.
+            let kept = goal.filter(|goal| self.nodes[&leader].disk().has(*goal));
+            goal = match kept {
+                Some(goal) if self.is_level(leader, goal.position) => return Ok(()),
+                Some(goal) => Some(goal),
+                None => {
+                    // A change of several members that was cut off half way is completed first.
+                    self.complete_change(leader)?;
+                    self.append_on(leader, 1, true)?;
+                    Some(self.nodes[&leader].disk().last())
+                }
+            };
         }
         Err(format!(
             "the healed cluster is not level: {}",
