@@ -329,13 +329,14 @@ impl<N: MemberNode> Agreement<N> {
         self.node_mut().take(RecordPlace { position: before, term }, places)
     }
 
-    /// Another record may get the position of one that is truncated. So no message about one is
-    /// sent any more.
+    /// Another record may get the position of one that is truncated. So no acknowledgement of one
+    /// is sent any more. Such a message may also wait in a later step, which appended nothing: it
+    /// answers an append that arrived twice.
     fn forget_unsynced_after(&mut self, before: Position) {
         self.synced = self.synced.min(before);
-        for step in self.unsynced.iter_mut().filter(|step| step.last > before) {
-            step.last = before;
-            step.messages.clear();
+        for step in &mut self.unsynced {
+            step.last = step.last.min(before);
+            step.messages.retain(|message| message.acknowledged().is_none_or(|position| position <= before));
         }
     }
 
