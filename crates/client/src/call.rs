@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use quire_api::request::CommitRequest;
 use serde::Serialize;
 
 use crate::{ClientError, FailureKind};
@@ -28,6 +29,8 @@ pub struct Call {
     pub(crate) last_event_id: Option<String>,
     /// The time that the server may wait before it answers.
     pub(crate) wait: Duration,
+    /// The limit of the call with its retries, instead of that of the client.
+    pub(crate) limit: Option<Duration>,
     pub(crate) is_patient: bool,
     pub(crate) is_read: bool,
 }
@@ -43,9 +46,9 @@ pub(crate) enum CallMethod {
 impl Call {
     fn new(method: CallMethod, path: String) -> Self {
         let (body, content_type) = (Vec::new(), "application/json".to_owned());
-        let (key, last_event_id, wait) = (None, None, Duration::ZERO);
+        let (key, last_event_id, wait, limit) = (None, None, Duration::ZERO, None);
         let is_read = method == CallMethod::Get;
-        Call { method, path, body, content_type, key, last_event_id, wait, is_patient: false, is_read }
+        Call { method, path, body, content_type, key, last_event_id, wait, limit, is_patient: false, is_read }
     }
 
     /// Reads `/v1`, followed by these segments.
@@ -66,6 +69,11 @@ impl Call {
     /// Reads a path outside of `/v1`, such as `/readyz`.
     pub fn get_root(path: &str) -> Self {
         Call::new(CallMethod::Get, path.to_owned())
+    }
+
+    /// Commits, with an idempotency key.
+    pub(crate) fn commit(commit: &CommitRequest<'_>, key: &str) -> Result<Self, ClientError> {
+        Ok(Call::post(&["commit"]).json(commit)?.idempotency_key(key))
     }
 
     /// Adds a query parameter.
@@ -118,6 +126,13 @@ impl Call {
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
+        self
+    }
+
+    /// Sets the limit of the call with its retries, instead of the timeout of the client.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.limit = Some(timeout);
         self
     }
 

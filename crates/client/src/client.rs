@@ -1,7 +1,7 @@
 //! The client: it sends requests, and repeats the ones without an answer.
 
 use std::fmt;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,11 +15,17 @@ use ureq::http::{HeaderMap, HeaderValue, Method, Request, Response};
 use crate::call::CallMethod;
 use crate::{Call, ClientBuilder, ClientError, FailureKind, PageItems, RemoteWorker, SubscriptionFeed};
 
-/// The largest answer, in bytes. Pages of a server are smaller.
-const ANSWER_BYTES_MAX: u64 = 256 << 20;
+/// The largest problem, in bytes.
+const PROBLEM_BYTES_MAX: u64 = 16 << 20;
 
 /// The longest pause that the client chooses.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// The shortest pause, also when the settings or the server ask for none.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+
+/// The longest limit that is passed on: a clock can't count to the end of all times.
+const LIMIT_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// A client of one server. Clones share its connections.
 ///
@@ -60,10 +66,20 @@ impl fmt::Debug for ClientParts {
 pub(crate) struct RetryPauses(Duration);
 
 impl RetryPauses {
+    pub(crate) fn new(first: Duration) -> Self {
+        RetryPauses(first.max(PAUSE_MIN))
+    }
+
     pub(crate) fn next(&mut self) -> Duration {
         let pause = self.0;
-        self.0 = (pause * 2).min(PAUSE_MAX);
+        self.0 = pause.saturating_mul(2).min(PAUSE_MAX.max(pause));
         pause.mul_f64(0.5 + fastrand::f64() / 2.0)
+    }
+
+    /// The pause after an error: the one that the server asks for, if it is longer.
+    pub(crate) fn after(&mut self, error: Option<&ClientError>) -> Duration {
+        let asked = error.and_then(ClientError::retry_after).unwrap_or_default();
+        self.next().max(asked)
     }
 }
 
@@ -104,7 +120,12 @@ impl Client {
     /// # Errors
     /// As [`Client::commit`], and when another commit has the key.
     pub fn commit_with_key(&self, commit: &CommitRequest<'_>, key: &str) -> Result<CommitReply<'static>, ClientError> {
-        self.read(Call::post(&["commit"]).json(commit)?.idempotency_key(key))
+        self.committed(Call::commit(commit, key)?)
+    }
+
+    /// The answer to a commit.
+    pub(crate) fn committed(&self, commit: Call) -> Result<CommitReply<'static>, ClientError> {
+        self.read(commit)
     }
 
     /// Reads the object at `/v1`, followed by these segments, with these query parameters. Values
@@ -180,22 +201,21 @@ impl Client {
     #[expect(clippy::disallowed_methods, reason = "the deadline and the pauses of a client are real time")]
     pub(crate) fn answer(&self, call: &Call) -> Result<(HeaderMap, Vec<u8>), ClientError> {
         let settings = &self.parts.settings;
-        let timeout = settings.timeout + call.wait;
+        let timeout = call.limit.unwrap_or(settings.timeout).saturating_add(call.wait);
         let (begin, mut pauses) = (Instant::now(), self.pauses());
         loop {
             let left = timeout.saturating_sub(begin.elapsed());
             let answer = self.attempt(call, (!call.is_patient).then_some(left), None).and_then(|mut response| {
-                let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
-                let body = body.map_err(|error| self.unanswered(error))?;
+                let body = self.body(&mut response)?;
                 Ok((std::mem::take(response.headers_mut()), body))
             });
             let error = match answer {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let wait = error.retry_after().unwrap_or_else(|| pauses.next());
+            let wait = pauses.after(Some(&error));
             let may_repeat = settings.is_repeating && call.is_repeatable() && error.is_passing();
-            if !may_repeat || begin.elapsed() + wait >= timeout {
+            if !may_repeat || begin.elapsed().saturating_add(wait) >= timeout {
                 return Err(error);
             }
             std::thread::sleep(wait);
@@ -206,11 +226,40 @@ impl Client {
     /// time; each part of it has, as in [`Client::stream`].
     ///
     /// # Errors
-    /// As [`Client::stream`], and when the answer is cut.
+    /// As [`Client::stream`], when the answer is cut, and when it is longer than
+    /// [`ClientBuilder::answer_bytes_max`].
     pub fn send_once(&self, call: &Call) -> Result<Vec<u8>, ClientError> {
-        let mut body = Vec::new();
-        let read = self.stream(call)?.take(ANSWER_BYTES_MAX).read_to_end(&mut body);
-        read.map(|_| body).map_err(|error| self.unanswered(error.into()))
+        self.body(&mut self.attempt(call, None, self.silence(call))?)
+    }
+
+    /// Sends a request once, writes the body of the answer as it arrives, and returns its bytes. A
+    /// long answer, such as an export or a backup, takes no memory.
+    ///
+    /// # Errors
+    /// As [`Client::stream`], when the answer is cut, and when `out` fails. A part of the answer
+    /// may be written by then.
+    ///
+    /// ```no_run
+    /// use quire_client::{Call, Client};
+    ///
+    /// let client = Client::builder("http://127.0.0.1:7070").build()?;
+    /// let mut file = std::fs::File::create("shop.jsonl").expect("a new file");
+    /// client.download(&Call::get(&["graphs", "shop", "export"]), &mut file)?;
+    /// # Ok::<(), quire_client::ClientError>(())
+    /// ```
+    pub fn download(&self, call: &Call, out: &mut impl Write) -> Result<u64, ClientError> {
+        let mut body = self.stream(call)?;
+        let (mut chunk, mut bytes) = (vec![0; 64 << 10], 0);
+        loop {
+            let count = match body.read(&mut chunk) {
+                Ok(0) => return out.flush().map(|()| bytes).map_err(ClientError::of_writer),
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.unanswered(error.into())),
+            };
+            out.write_all(&chunk[..count]).map_err(ClientError::of_writer)?;
+            bytes += count as u64;
+        }
     }
 
     /// Sends a request once, and returns the body of the answer as it arrives. Reading fails when
@@ -220,8 +269,7 @@ impl Client {
     /// # Errors
     /// When the server answers with a problem, or does not begin its answer in time.
     pub fn stream(&self, call: &Call) -> Result<impl Read + Send + use<>, ClientError> {
-        let silence = (!call.is_patient).then_some(self.parts.settings.silence);
-        let response = self.attempt(call, None, silence)?;
+        let response = self.attempt(call, None, self.silence(call))?;
         Ok(response.into_body().into_with_config().limit(u64::MAX).reader())
     }
 
@@ -242,7 +290,19 @@ impl Client {
     }
 
     pub(crate) fn pauses(&self) -> RetryPauses {
-        RetryPauses(self.parts.settings.pause)
+        RetryPauses::new(self.parts.settings.pause)
+    }
+
+    /// The limit of each read of a streamed answer.
+    fn silence(&self, call: &Call) -> Option<Duration> {
+        (!call.is_patient).then_some(self.parts.settings.silence)
+    }
+
+    /// Reads the whole body of an answer.
+    fn body(&self, response: &mut Response<ureq::Body>) -> Result<Vec<u8>, ClientError> {
+        let bytes_max = self.parts.settings.answer_bytes_max;
+        let body = response.body_mut().with_config().limit(bytes_max).read_to_vec();
+        body.map_err(|error| self.unanswered(error))
     }
 
     /// Sends a request, and reads the head of its answer. `whole` limits the call, and `silence`
@@ -254,6 +314,7 @@ impl Client {
         silence: Option<Duration>,
     ) -> Result<Response<ureq::Body>, ClientError> {
         let ClientParts { agent, base, authorization, .. } = &*self.parts;
+        let (whole, silence) = (whole.map(|limit| limit.min(LIMIT_MAX)), silence.map(|limit| limit.min(LIMIT_MAX)));
         let method = match call.method {
             CallMethod::Get => Method::GET,
             CallMethod::Post => Method::POST,
@@ -285,7 +346,7 @@ impl Client {
             return Ok(response);
         }
         let retry_after = response.headers().get("retry-after").and_then(|seconds| seconds.to_str().ok()?.parse().ok());
-        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        let body = response.body_mut().with_config().limit(PROBLEM_BYTES_MAX).read_to_vec();
         let body = body.map_err(|error| self.unanswered(error))?;
         Err(ClientError::of_response(self.address(), status, &body, retry_after.map(Duration::from_secs)))
     }
@@ -294,8 +355,19 @@ impl Client {
     pub(crate) fn unanswered(&self, error: ureq::Error) -> ClientError {
         let address = self.address();
         let cut = |kind| matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
+        #[cfg(feature = "tls")]
+        if let Some(reason) = crate::tls::lasting_failure(&error) {
+            return ClientError::new(FailureKind::Untrusted, format!("no TLS with the server at {address}: {reason}"));
+        }
         match error {
-            ureq::Error::BodyExceedsLimit(_) | ureq::Error::Protocol(_) => ClientError::foreign(address, error),
+            ureq::Error::BodyExceedsLimit(bytes_max) => {
+                let message = format!(
+                    "the answer of the server at {address} is longer than {bytes_max} bytes: ask for less, or use a \
+                     download, which has no limit"
+                );
+                ClientError::new(FailureKind::TooLong, message)
+            }
+            ureq::Error::Protocol(_) => ClientError::foreign(address, error),
             ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
                 ClientError::new(FailureKind::Invalid, format!("can't send the request: {error}"))
             }
@@ -311,5 +383,26 @@ impl Client {
             }
             error => ClientError::new(FailureKind::Unanswered, format!("can't ask the server at {address}: {error}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_never_shorter_than_that_of_the_client_and_never_without_an_end() {
+        let asking = |retry_after| ClientError::of_response("x", 503, b"", retry_after);
+        for first in [Duration::ZERO, Duration::from_millis(50), Duration::MAX] {
+            let mut pauses = RetryPauses::new(first);
+            for asked in [None, Some(Duration::ZERO)] {
+                let least = pauses.0 / 2;
+                assert!(pauses.after(Some(&asking(asked))) >= least.max(PAUSE_MIN / 2), "{first:?} {asked:?}");
+            }
+            let hour = Duration::from_secs(3_600);
+            assert!(pauses.after(Some(&asking(Some(hour)))) >= hour);
+        }
+        let mut pauses = RetryPauses::new(Duration::ZERO);
+        assert!((0..100).map(|_| pauses.next()).all(|pause| pause <= PAUSE_MAX));
     }
 }

@@ -1,6 +1,8 @@
 //! The error of a call.
 
 use std::fmt;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use quire_api::Code;
@@ -17,6 +19,13 @@ pub enum FailureKind {
     Unanswered,
     /// The answer is not that of a Quire server.
     Foreign,
+    /// TLS failed for a reason that lasts: the certificate of the server is not trusted or has
+    /// another name, or the server refused the certificate of the client. The server did nothing.
+    Untrusted,
+    /// The answer is longer than the client keeps in memory. The server did what was asked.
+    TooLong,
+    /// The writer of a download failed; the source of the error has the reason.
+    Output,
     /// The client cannot send the request, for example because the URL is invalid.
     Invalid,
     /// The handler of a job returned an error, or panicked.
@@ -41,18 +50,26 @@ pub enum FailureKind {
 #[derive(Debug, Clone)]
 pub struct ClientError {
     kind: FailureKind,
-    code: Option<String>,
+    code: Option<Box<str>>,
     status: u16,
-    message: String,
+    message: Box<str>,
     facts: Map<String, Value>,
-    request_id: Option<String>,
+    request_id: Option<Box<str>>,
     retry_after: Option<Duration>,
+    source: Option<Arc<io::Error>>,
 }
 
 impl ClientError {
     pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        let (message, facts) = (message.into(), Map::new());
-        ClientError { kind, code: None, status: 0, message, facts, request_id: None, retry_after: None }
+        let (message, facts) = (message.into().into_boxed_str(), Map::new());
+        let (code, request_id, retry_after, source) = (None, None, None, None);
+        ClientError { kind, code, status: 0, message, facts, request_id, retry_after, source }
+    }
+
+    /// The error of a writer that a download goes to.
+    pub(crate) fn of_writer(error: io::Error) -> Self {
+        let message = format!("can't write the answer: {error}");
+        ClientError { source: Some(Arc::new(error)), ..ClientError::new(FailureKind::Output, message) }
     }
 
     /// The error of an answer that no Quire server gives.
@@ -66,12 +83,13 @@ impl ClientError {
         match serde_json::from_slice::<ProblemReply<'static>>(body) {
             Ok(problem) => ClientError {
                 kind: FailureKind::Problem,
-                code: Some(problem.code.into_owned()),
+                code: Some(problem.code.into()),
                 status,
-                message: problem.detail.into_owned(),
+                message: problem.detail.into(),
                 facts: problem.facts.into_owned(),
-                request_id: problem.request_id,
+                request_id: problem.request_id.map(String::into_boxed_str),
                 retry_after,
+                source: None,
             },
             Err(_) => ClientError {
                 status,
@@ -126,9 +144,15 @@ impl ClientError {
         self.retry_after
     }
 
-    /// Whether the server refused what was asked, and not the client.
-    pub(crate) fn is_refusal(&self) -> bool {
-        self.kind == FailureKind::Problem && matches!(self.status, 400 | 404 | 409 | 410 | 413 | 422)
+    /// Whether the server refused what was asked: it did nothing, and a retry changes nothing.
+    pub fn is_refusal(&self) -> bool {
+        let is_refused = matches!(self.status, 400 | 401 | 403 | 404 | 409 | 410 | 413 | 422);
+        self.kind == FailureKind::Problem && is_refused
+    }
+
+    /// Whether the server refused the credentials, or a permission is missing.
+    pub(crate) fn is_of_access(&self) -> bool {
+        self.kind == FailureKind::Problem && matches!(self.status, 401 | 403)
     }
 
     /// Whether another attempt may succeed.
@@ -143,4 +167,8 @@ impl fmt::Display for ClientError {
     }
 }
 
-impl std::error::Error for ClientError {}
+impl std::error::Error for ClientError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|error| error as _)
+    }
+}

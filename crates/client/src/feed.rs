@@ -6,8 +6,11 @@
 //!       └── pause ◀── connection broken, server restarted
 //! ```
 //!
-//! Invariant: the cursor moves with the item that the caller gets, and the server resumes exactly
-//! after it. So no item is lost or repeated.
+//! Invariants:
+//! * The cursor moves with the item that the caller gets, and the server resumes exactly after it.
+//!   So no item is lost or repeated.
+//! * An outage ends with an item or the end of the past ones. A server that only sends errors does
+//!   not end it. The time with a connection does not count.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
@@ -19,7 +22,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::client::RetryPauses;
-use crate::sse::{StreamMessage, next_message};
+use crate::sse::{StreamFault, StreamMessage, next_message};
 use crate::{Call, Client, ClientError, FailureKind};
 
 /// Iterates over the items of a subscription; see [`Client::subscribe`]. It ends after an error
@@ -27,7 +30,7 @@ use crate::{Call, Client, ClientError, FailureKind};
 pub struct SubscriptionFeed<T> {
     client: Client,
     call: Call,
-    stream: Option<Box<dyn BufRead + Send>>,
+    stream: Option<OpenStream>,
     outage: Option<Outage>,
     ends_when_caught_up: bool,
     is_over: bool,
@@ -35,9 +38,16 @@ pub struct SubscriptionFeed<T> {
     item: PhantomData<fn() -> T>,
 }
 
+/// An answer that arrives.
+struct OpenStream {
+    reader: Box<dyn BufRead + Send>,
+    begin: Instant,
+}
+
 /// The time without a connection.
 #[derive(Debug)]
 struct Outage {
+    /// Moves on by the time of connections that brought nothing.
     begin: Instant,
     pauses: RetryPauses,
 }
@@ -77,24 +87,33 @@ impl<T: DeserializeOwned> SubscriptionFeed<T> {
     }
 
     /// Waits for the next message. `None` when the connection is lost, and another is to be tried.
+    #[expect(clippy::disallowed_methods, reason = "the outages of a client are real time")]
     fn next_message(&mut self) -> Result<Option<StreamMessage>, ClientError> {
         let stream = match &mut self.stream {
             Some(stream) => stream,
             None => {
                 let stream = self.client.stream(&self.call)?;
                 let stream = StoppableStream { stream, stop: self.stop.clone() };
-                self.stream.insert(Box::new(BufReader::new(stream)))
+                self.stream.insert(OpenStream { reader: Box::new(BufReader::new(stream)), begin: Instant::now() })
             }
         };
-        match next_message(stream) {
-            Ok(Some(message)) => {
-                self.outage = None;
-                return Ok(Some(message));
-            }
+        let found = match next_message(&mut stream.reader, self.client.parts.settings.answer_bytes_max) {
+            Ok(found) => found,
+            Err(StreamFault::Lost) => None,
+            Err(StreamFault::Foreign(reason)) => return Err(ClientError::foreign(self.client.address(), reason)),
+        };
+        if found.is_none() {
             // The server has stopped, or the connection is broken.
-            Ok(None) | Err(_) => self.stream = None,
+            self.disconnect();
         }
-        Ok(None)
+        Ok(found)
+    }
+
+    /// Ends the connection.
+    fn disconnect(&mut self) {
+        if let (Some(stream), Some(outage)) = (self.stream.take(), &mut self.outage) {
+            outage.begin += stream.begin.elapsed();
+        }
     }
 
     /// Pauses before the next attempt to connect.
@@ -105,10 +124,9 @@ impl<T: DeserializeOwned> SubscriptionFeed<T> {
     fn pause(&mut self, error: Option<ClientError>) -> Result<(), ClientError> {
         let pauses = || self.client.pauses();
         let outage = self.outage.get_or_insert_with(|| Outage { begin: Instant::now(), pauses: pauses() });
-        let asked = error.as_ref().and_then(ClientError::retry_after);
-        let wait = asked.unwrap_or_else(|| outage.pauses.next());
+        let wait = outage.pauses.after(error.as_ref());
         let settings = &self.client.parts.settings;
-        if !settings.is_repeating || outage.begin.elapsed() + wait >= settings.timeout {
+        if !settings.is_repeating || outage.begin.elapsed().saturating_add(wait) >= settings.timeout {
             let ended = || {
                 let message = format!("the server at {} has ended the response", self.client.address());
                 ClientError::new(FailureKind::Unanswered, message)
@@ -148,6 +166,7 @@ impl<T: DeserializeOwned> SubscriptionFeed<T> {
                         Value::Number(after) => Some(after.to_string()),
                         _ => self.call.last_event_id.take(),
                     };
+                    self.outage = None;
                     if self.ends_when_caught_up {
                         return Ok(None);
                     }
@@ -157,12 +176,13 @@ impl<T: DeserializeOwned> SubscriptionFeed<T> {
                     if !error.is_passing() {
                         return Err(error);
                     }
-                    self.stream = None;
+                    self.disconnect();
                     self.pause(Some(error))?;
                 }
                 _ => {
                     let item = serde_json::from_str(&data).map_err(foreign)?;
                     self.call.last_event_id = id.or_else(|| self.call.last_event_id.take());
+                    self.outage = None;
                     return Ok(Some(item));
                 }
             }

@@ -37,6 +37,7 @@ mod feed;
 mod sse;
 
 mod leases;
+mod work;
 mod worker;
 
 pub use call::Call;

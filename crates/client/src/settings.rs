@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use ureq::Agent;
+use ureq::http::uri::Authority;
 
 use crate::client::{Client, ClientParts};
 use crate::unix::{SocketConnector, SocketResolver};
@@ -21,6 +22,10 @@ const PAUSE_FIRST: Duration = Duration::from_millis(50);
 
 /// The longest silence in a streamed answer. A server sends a comment every 15 seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// The longest answer that is kept in memory, and the longest message of a stream. Pages of a
+/// server are smaller.
+const ANSWER_BYTES_MAX: u64 = 256 << 20;
 
 /// The environment variable with an API key.
 const KEY_VARIABLE: &str = "QUIRE_KEY";
@@ -38,6 +43,7 @@ pub struct ClientBuilder {
     pub(crate) timeout: Duration,
     pub(crate) pause: Duration,
     pub(crate) silence: Duration,
+    pub(crate) answer_bytes_max: u64,
     pub(crate) is_repeating: bool,
     #[cfg(feature = "tls")]
     roots: crate::tls::TrustedRoots,
@@ -62,6 +68,7 @@ impl ClientBuilder {
             timeout,
             pause,
             silence,
+            answer_bytes_max: ANSWER_BYTES_MAX,
             is_repeating: true,
             #[cfg(feature = "tls")]
             roots: crate::tls::TrustedRoots::System,
@@ -112,6 +119,15 @@ impl ClientBuilder {
     #[must_use]
     pub fn silence(mut self, silence: Duration) -> Self {
         self.silence = silence;
+        self
+    }
+
+    /// Sets the longest answer that is kept in memory, and the longest message of a subscription:
+    /// 256 MiB by default. A longer one is an error. [`Client::stream`] and [`Client::download`]
+    /// have no limit.
+    #[must_use]
+    pub fn answer_bytes_max(mut self, bytes: u64) -> Self {
+        self.answer_bytes_max = bytes;
         self
     }
 
@@ -190,15 +206,39 @@ impl Endpoint {
         if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
             return Ok(Endpoint::Socket(Path::new(path).to_owned()));
         }
-        let schemes: &[&str] = if cfg!(feature = "tls") { &["http://", "https://"] } else { &["http://"] };
-        if schemes.iter().filter_map(|scheme| text.strip_prefix(scheme)).any(|host| !host.is_empty()) {
-            return Ok(Endpoint::Url(text.trim_end_matches('/').to_owned()));
+        let url = Endpoint::url(text);
+        url.map(Endpoint::Url).map_err(|message| ClientError::new(FailureKind::Invalid, message))
+    }
+
+    /// The URL of an address. A message does not contain what may be a secret.
+    fn url(text: &str) -> Result<String, String> {
+        if text.contains('@') {
+            return Err("the address of a server has a user: give an API key by `api_key`, or in the variable \
+                        QUIRE_KEY"
+                .to_owned());
         }
-        let message = match cfg!(feature = "tls") || !text.starts_with("https://") {
-            true => format!("the address of a server must be http://HOST:PORT or unix:PATH, got {text:?}"),
-            false => format!("this build of the client has no TLS for {text:?}: enable its feature `tls`"),
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(format!("the address of a server must be http://HOST:PORT or unix:PATH, got {text:?}"));
         };
-        Err(ClientError::new(FailureKind::Invalid, message))
+        let scheme = scheme.to_ascii_lowercase();
+        let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        if !["http", "https"].contains(&&*scheme) {
+            return Err(format!("unknown scheme {scheme:?} in the address of a server: expected http://HOST:PORT"));
+        }
+        if !path.trim_matches('/').is_empty() {
+            let message = "the address of a server has a path or a query: expected";
+            return Err(format!("{message} {scheme}://{authority}"));
+        }
+        let host = authority.parse::<Authority>().ok().filter(|authority| !authority.host().is_empty());
+        // A port that is no number is taken for none.
+        let is_whole = host.is_some_and(|host| host.port_u16().is_some() || host.as_str() == host.host());
+        if !is_whole {
+            return Err(format!("invalid host or port {authority:?} in the address of a server"));
+        }
+        if scheme == "https" && !cfg!(feature = "tls") {
+            return Err(format!("this build of the client has no TLS for {authority:?}: enable its feature `tls`"));
+        }
+        Ok(format!("{scheme}://{authority}"))
     }
 
     #[cfg(feature = "tls")]
@@ -217,8 +257,32 @@ mod tests {
         assert_eq!(parse("http://db:7070//"), Some(Endpoint::Url("http://db:7070".to_owned())));
         assert_eq!(parse("unix:/run/quire"), Some(Endpoint::Socket("/run/quire".into())));
         assert_eq!(parse("https://db:7070").is_some(), cfg!(feature = "tls"));
-        for odd in ["", "127.0.0.1:7070", "unix:", "http://", "https://", "ftp://db"] {
+        assert_eq!(parse("HTTP://[::1]:7070"), Some(Endpoint::Url("http://[::1]:7070".to_owned())));
+        assert_eq!(parse("http://db"), Some(Endpoint::Url("http://db".to_owned())));
+        for odd in ["", "127.0.0.1:7070", "unix:", "http://", "https://", "ftp://db", "http://d b", "http://db:x"] {
             assert_eq!(parse(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn an_address_with_more_than_a_host_is_refused_with_the_reason_and_without_its_secrets() {
+        for (text, reason) in [
+            ("http://ada:secret@db:7070", "has a user"),
+            ("http://secret@db", "has a user"),
+            ("http://ada:se/cret@db:7070", "has a user"),
+            ("http://127.0.0.1:7070@secret.example", "has a user"),
+            ("http://db:7070/secret", "has a path or a query: expected http://db:7070"),
+            ("http://db:7070?key=secret", "has a path or a query: expected http://db:7070"),
+            ("http://db:7070/#secret", "has a path or a query"),
+            ("ftp://db:7070", "unknown scheme \"ftp\""),
+            ("http://db:70700", "invalid host or port \"db:70700\""),
+            ("http://:7070", "invalid host or port"),
+            ("http://db:", "invalid host or port"),
+        ] {
+            let error = Endpoint::parse(text).expect_err(text);
+            assert_eq!(error.kind(), FailureKind::Invalid, "{text}");
+            assert!(error.to_string().contains(reason), "{text}: {error}");
+            assert!(!error.to_string().contains("secret"), "{text}: {error}");
         }
     }
 

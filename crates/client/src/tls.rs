@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustls::AlertDescription;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 
 use crate::{ClientError, FailureKind};
@@ -54,6 +55,29 @@ fn certificates(pem: &[u8]) -> Result<Vec<Certificate<'static>>, ClientError> {
         _ => None,
     };
     Ok(items.into_iter().filter_map(certificate).collect())
+}
+
+/// The reason of a failure of TLS that a retry does not change: the certificate of the server, or
+/// the server's refusal of this client.
+pub(crate) fn lasting_failure(error: &ureq::Error) -> Option<String> {
+    let error = match error {
+        ureq::Error::Rustls(error) => error,
+        ureq::Error::Tls(reason) => return Some((*reason).to_owned()),
+        ureq::Error::Io(error) => error.get_ref()?.downcast_ref::<rustls::Error>()?,
+        _ => return None,
+    };
+    match error {
+        rustls::Error::InvalidCertificate(_)
+        | rustls::Error::NoCertificatesPresented
+        | rustls::Error::UnsupportedNameType
+        | rustls::Error::PeerIncompatible(_)
+        | rustls::Error::InvalidMessage(_) => Some(error.to_string()),
+        rustls::Error::AlertReceived(alert) => match alert {
+            AlertDescription::InternalError | AlertDescription::UserCanceled | AlertDescription::CloseNotify => None,
+            _ => Some(format!("the server refused the connection: {alert:?}")),
+        },
+        _ => None,
+    }
 }
 
 fn invalid(message: String) -> ClientError {

@@ -1,7 +1,7 @@
 //! Calls to a server, and to a server that fails.
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::error::Error as _;
+use std::io::{ErrorKind, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -12,8 +12,9 @@ use quire_client::request::{
     QueryRequest,
 };
 use quire_client::{Call, Client, Code, FailureKind};
+use serde_json::{Value, json};
 
-use crate::support::served;
+use crate::support::{faked, headers_of, served};
 
 #[test]
 fn a_request_that_can_not_be_sent_is_invalid_and_is_not_repeated() {
@@ -81,24 +82,6 @@ fn a_refusal_has_its_code_and_facts_and_a_key_gets_the_first_answer() {
     });
 }
 
-/// Reads a request, and returns its headers.
-fn headers_of(stream: &mut impl Read) -> BTreeMap<String, String> {
-    let mut reader = BufReader::new(stream);
-    let mut headers = BTreeMap::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).expect("a line");
-        match line.trim_end().split_once(": ") {
-            Some((name, value)) => drop(headers.insert(name.to_ascii_lowercase(), value.to_owned())),
-            None if line == "\r\n" => break,
-            None => {}
-        }
-    }
-    let length = headers.get("content-length").map_or(0, |length| length.parse().expect("a length"));
-    reader.read_exact(&mut vec![0; length]).expect("the body");
-    headers
-}
-
 #[test]
 fn a_lost_answer_and_an_overload_are_retried_with_the_same_keys() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("it listens");
@@ -155,6 +138,63 @@ fn a_patient_stream_waits_for_its_turn_beyond_the_silence_that_other_requests_al
         assert_eq!(backup.join().expect("no panic"), "archive");
     });
     server.join().expect("the server ends");
+}
+
+#[test]
+fn a_long_answer_is_an_error_where_it_is_kept_in_memory_and_whole_where_it_is_streamed() {
+    let export = Call::get(&["graphs", "shop", "export"]);
+    served(|client| {
+        let blocks = (0..100).fold(CommitRequest { parts: Vec::new() }, |commit, number| {
+            commit.and(PutBlockPart::new("shop", format!("b{number}"), "item").content("x".repeat(1_000)))
+        });
+        client.commit(&blocks).expect("committed");
+        let small = Client::builder(client.address()).answer_bytes_max(50_000).build().expect("a client");
+        for answer in [small.send_once(&export), small.send(&export)] {
+            let error = answer.expect_err("more than the client keeps");
+            assert_eq!(error.kind(), FailureKind::TooLong);
+            assert!(error.to_string().contains("longer than 50000 bytes"), "{error}");
+        }
+        let whole = client.send_once(&export).expect("it fits");
+        let mut streamed = Vec::new();
+        let bytes = small.download(&export, &mut streamed).expect("no limit");
+        assert_eq!((bytes, &streamed), (whole.len() as u64, &whole));
+        let error = small.download(&export, &mut &mut [0; 10][..]).expect_err("no space");
+        let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+        assert_eq!((error.kind(), source.map(std::io::Error::kind)), (FailureKind::Output, Some(ErrorKind::WriteZero)));
+    });
+    for head in ["content-length: 9", "transfer-encoding: chunked"] {
+        let cut = format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n4\r\nabcd\r\n");
+        let cut = cut.replace("9\r\n\r\n4\r\nabcd\r\n", "9\r\n\r\nabcd");
+        let address = faked(move |_| Some(cut.clone()));
+        let client = Client::builder(address).build().expect("a client");
+        assert_eq!(client.send_once(&export).expect_err("cut").kind(), FailureKind::Unanswered, "{head}");
+        let mut part = Vec::new();
+        assert_eq!(client.download(&export, &mut part).expect_err("cut").kind(), FailureKind::Unanswered, "{head}");
+        assert_eq!(part, b"abcd");
+    }
+}
+
+#[test]
+fn missing_credentials_and_permissions_are_refusals() {
+    served(|client| {
+        let init = Call::post(&["access", "init"]).json(&json!({"user": "root"})).expect("JSON");
+        let key = |answer: Vec<u8>| -> String {
+            let answer: Value = serde_json::from_slice(&answer).expect("JSON");
+            answer["key"].as_str().expect("a key").to_owned()
+        };
+        let root = key(client.send(&init).expect("the first administrator"));
+        let root = Client::builder(client.address()).api_key(root).build().expect("a client");
+        let post = |path: &[&str], body: Value| root.send(&Call::post(path).json(&body).expect("JSON")).expect("done");
+        post(&["access", "users"], json!({"user": "ann", "roles": ["reader"]}));
+        let ann = key(post(&["access", "keys"], json!({"user": "ann", "lifetime_ms": 3_600_000})));
+        let ann = Client::builder(client.address()).api_key(ann).build().expect("a client");
+        let commit = CommitRequest::of(Produce::new("orders", "17"));
+        for (client, status, code) in [(client, 401, Code::Unauthenticated), (&ann, 403, Code::NotPermitted)] {
+            let error = client.commit(&commit).expect_err("refused");
+            assert_eq!((error.kind(), error.status(), error.code()), (FailureKind::Problem, status, Some(code)));
+            assert!(error.is_refusal(), "{error:?}");
+        }
+    });
 }
 
 #[test]

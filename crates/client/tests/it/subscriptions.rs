@@ -4,7 +4,7 @@ use quire_client::reply::{ChangeKind, ChangeReply, EventReply, JobEventReply};
 use quire_client::request::{AppendPart, CommitRequest, Enqueue, NewEventRequest, PutBlockPart};
 use quire_client::{Client, Code, FailureKind};
 
-use crate::support::{TestServer, served};
+use crate::support::{TestServer, faked, served};
 
 /// The commits of the test with restarts.
 const COMMITS: usize = 300;
@@ -127,4 +127,46 @@ fn a_subscription_ends_from_another_thread() {
         });
         assert_eq!(number_of_event(&first), 0);
     });
+}
+
+/// The start of an answer that streams.
+const STREAM: &str = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n";
+
+#[test]
+fn a_subscription_that_is_cut_off_resumes_after_its_last_whole_item() {
+    let (arrived, requests) = std::sync::mpsc::channel();
+    let address = faked(move |request| {
+        let last = request.headers.get("last-event-id").cloned();
+        let number = last.as_deref().map_or(0, |last| last.parse::<u64>().expect("a number")) + 1;
+        arrived.send(last).expect("the test reads");
+        let item = |number: u64| format!("event: event\nid: {number}\ndata: {number}\n\n");
+        Some(format!("{STREAM}{}: alive\n\nevent: event\nid: {}\nda", item(number), number + 1))
+    });
+    let client = Client::builder(address).retry_pause(std::time::Duration::ZERO).build().expect("a client");
+    let items = client.subscribe::<u64>(&["events", "counter"], &[]).take(3);
+    assert_eq!(items.map(|item| item.expect("an item")).collect::<Vec<_>>(), [1, 2, 3]);
+    let requests: Vec<_> = requests.iter().take(3).collect();
+    assert_eq!(requests, [None, Some("1".to_owned()), Some("2".to_owned())]);
+}
+
+#[test]
+fn a_server_that_only_sends_errors_does_not_end_an_outage() {
+    let problem = r#"{"type":"x","title":"x","status":503,"code":"overloaded","detail":"later","retry_after_ms":0}"#;
+    let address = faked(move |_| Some(format!("{STREAM}event: error\ndata: {problem}\n\n")));
+    let client = Client::builder(address).timeout(std::time::Duration::from_millis(200)).build().expect("a client");
+    let mut events = client.subscribe::<EventReply<'static>>(&["events", "counter"], &[]);
+    let error = events.next().expect("an item").expect_err("no event");
+    assert_eq!((error.status(), error.code()), (503, Some(Code::Overloaded)));
+    assert!(events.next().is_none());
+}
+
+#[test]
+fn a_message_beyond_the_bound_of_the_client_ends_a_subscription() {
+    let address = faked(move |_| Some(format!("{STREAM}data: {}", "x".repeat(100_000))));
+    let client = Client::builder(address).answer_bytes_max(10_000).build().expect("a client");
+    let mut events = client.subscribe::<EventReply<'static>>(&["events", "counter"], &[]);
+    let error = events.next().expect("an item").expect_err("no event");
+    assert_eq!(error.kind(), FailureKind::Foreign);
+    assert!(error.to_string().contains("longer than 10000 bytes"), "{error}");
+    assert!(events.next().is_none());
 }

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use quire_client::reply::QueueReply;
 use quire_client::{Client, FailureKind};
@@ -35,7 +36,7 @@ fn a_client_trusts_its_roots_and_no_other_server() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("it listens");
     let address = format!("https://localhost:{}", listener.local_addr().expect("an address").port());
     let server = std::thread::spawn(move || {
-        for _ in 0..2 {
+        for _ in 0..3 {
             let (stream, _) = listener.accept().expect("a connection");
             let connection = ServerConnection::new(config.clone()).expect("settings");
             let mut stream = StreamOwned::new(connection, stream);
@@ -48,14 +49,40 @@ fn a_client_trusts_its_roots_and_no_other_server() {
             stream.write_all((head + body).as_bytes()).expect("the client reads");
         }
     });
-    let ask = |root: &str| {
-        let client = Client::builder(&*address).roots(root).without_retries().build().expect("a client");
-        client.get::<QueueReply>(&["queues", "q"], &[])
+    let ask = |address: &str, root: &str| {
+        // A retry would wait for a server that accepts no other connection.
+        let client = Client::builder(address).roots(root).timeout(Duration::from_secs(3_600)).build();
+        client.expect("a client").get::<QueueReply>(&["queues", "q"], &[])
     };
-    let error = ask(&other_root).expect_err("another authority");
-    assert_eq!(error.kind(), FailureKind::Unanswered, "{error}");
-    assert_eq!(ask(&root).expect("an answer").queue, "q");
+    for (address, root, reason) in [
+        (&*address, &*other_root, "invalid peer certificate: "),
+        (
+            &*address.replace("localhost", "127.0.0.1"),
+            &*root,
+            "invalid peer certificate: certificate not valid for name",
+        ),
+    ] {
+        let error = ask(address, root).expect_err("no trust");
+        assert_eq!(error.kind(), FailureKind::Untrusted, "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    assert_eq!(ask(&address, &root).expect("an answer").queue, "q");
     server.join().expect("the server ends");
+}
+
+#[test]
+fn a_server_without_tls_is_not_asked_again() {
+    let (root, _) = authority();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("it listens");
+    let address = format!("https://localhost:{}", listener.local_addr().expect("an address").port());
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").expect("the client reads");
+        drop(stream.read_to_end(&mut Vec::new()));
+    });
+    let client = Client::builder(address).roots(root).timeout(Duration::from_secs(3_600)).build().expect("a client");
+    let error = client.get::<QueueReply>(&["queues", "q"], &[]).expect_err("no TLS");
+    assert_eq!(error.kind(), FailureKind::Untrusted, "{error}");
 }
 
 #[test]
