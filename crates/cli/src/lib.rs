@@ -74,6 +74,9 @@ Use a database in a directory (--data DIR) or behind a server (--http URL):
   graph    Graphs: put, get, delete, blocks, link, unlink, neighbours, walk, path, import, export
   produce  Produce messages to a topic
 
+Administer a database:
+  access   Users, API keys, roles and rules
+
 Maintain a database, also while it is in use:
   stat     Show counts, latencies and consumer group lag
   top      Show rates, refreshed until Ctrl-C
@@ -157,6 +160,9 @@ enum Command {
     /// Put blocks and edges, walk, import and export
     #[command(subcommand)]
     Graph(verbs::Graph),
+    /// Create users, API keys, roles and access rules
+    #[command(subcommand)]
+    Access(verbs::Access),
     /// Run this program as a child that ends when its parent does
     #[command(hide = true)]
     WithParent(with_parent::WithParent),
@@ -205,6 +211,7 @@ fn run(arguments: ParsedArguments, out: &mut dyn Write) -> Result {
         Command::Produce(produce) => produce.run(out),
         Command::Jobs(jobs) => jobs.run(out),
         Command::Graph(graph) => graph.run(out),
+        Command::Access(access) => access.run(out),
         Command::WithParent(child) => child.run(),
     }
 }

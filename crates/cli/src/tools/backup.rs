@@ -8,19 +8,19 @@ use clap::Args;
 use quire::tools;
 
 use super::going;
-use super::location::{ToolLocation, ToolPlace, not_over_http};
+use super::location::{ServedToolLocation, ToolPlace, not_over_http};
 use crate::failure::{CommandError, Result};
 use crate::graph_memory::GraphMemoryArgs;
 use crate::server_address::ServerAddress;
 use crate::text::{bytes, counted};
-use crate::verbs::{HttpClient, Path};
+use crate::verbs::Path;
 
 /// Arguments of `quire backup`.
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
 pub(crate) struct Backup {
     #[command(flatten)]
-    location: ToolLocation,
+    location: ServedToolLocation,
     /// Directory for the backup, new or empty
     #[arg(value_name = "TO")]
     to: PathBuf,
@@ -60,12 +60,11 @@ struct RestoreTarget {
 impl Backup {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         let (to, before) = (&self.to, self.before.as_deref());
-        let taken = match self.location.place() {
+        let taken = match self.location.place()? {
             ToolPlace::Directory(data) => {
                 going("back up, bytes", |progress| tools::backup(&data, to, before, progress))?
             }
-            ToolPlace::Server(address) => {
-                let client = HttpClient::new(&address)?;
+            ToolPlace::Server(client) => {
                 let mut archive = client.stream(&Path::new(&["backup"]))?;
                 tools::receive_backup(&mut archive, to)?
             }

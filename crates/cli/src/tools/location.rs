@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::failure::{CommandError, Result};
 use crate::server_address::ServerAddress;
+use crate::verbs::{HttpClient, KeyFile};
 
 /// `--data DIR`, DIR alone, or `--http URL`.
 #[derive(Debug, Args)]
@@ -22,22 +23,38 @@ pub(super) struct ToolLocation {
     http: Option<ServerAddress>,
 }
 
+/// The place of a tool that also asks a server, and the key for it.
+#[derive(Debug, Args)]
+pub(super) struct ServedToolLocation {
+    #[command(flatten)]
+    location: ToolLocation,
+    #[command(flatten)]
+    key: KeyFile,
+}
+
 /// The place that was given.
 #[derive(Debug)]
 pub(super) enum ToolPlace {
     Directory(PathBuf),
-    Server(ServerAddress),
+    Server(HttpClient),
 }
 
-impl ToolLocation {
-    pub(super) fn place(self) -> ToolPlace {
-        match (self.http, self.data.or(self.dir)) {
-            (Some(server), _) => ToolPlace::Server(server),
-            (None, Some(directory)) => ToolPlace::Directory(directory),
+impl ServedToolLocation {
+    /// The place, with a client of a server.
+    ///
+    /// # Errors
+    /// When the key can't be read or sent.
+    pub(super) fn place(self) -> Result<ToolPlace> {
+        let ToolLocation { dir, data, http } = self.location;
+        match (http, data.or(dir)) {
+            (Some(address), _) => Ok(ToolPlace::Server(HttpClient::with_key(&address, &self.key)?)),
+            (None, Some(directory)) => Ok(ToolPlace::Directory(directory)),
             (None, None) => unreachable!("one of them is required"),
         }
     }
+}
 
+impl ToolLocation {
     /// The directory, for a command that reads files.
     ///
     /// # Errors

@@ -5,17 +5,16 @@ use std::io::Write;
 use clap::Args;
 use quire::tools;
 
-use super::location::{ToolLocation, ToolPlace};
+use super::location::{ServedToolLocation, ToolPlace};
 use super::page::PageForm;
 use super::server_stat::ServerStatForm;
 use crate::failure::Result;
-use crate::verbs::HttpClient;
 
 /// Arguments of `quire stat`.
 #[derive(Debug, Args)]
 pub(crate) struct Stat {
     #[command(flatten)]
-    location: ToolLocation,
+    location: ServedToolLocation,
     /// Print one JSON object per line, one for each shard, or one for a server
     #[arg(long)]
     json: bool,
@@ -23,10 +22,10 @@ pub(crate) struct Stat {
 
 impl Stat {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let directory = match self.location.place() {
+        let directory = match self.location.place()? {
             ToolPlace::Directory(directory) => directory,
-            ToolPlace::Server(address) => {
-                let form = ServerStatForm::read(&HttpClient::new(&address)?)?;
+            ToolPlace::Server(client) => {
+                let form = ServerStatForm::read(&client)?;
                 return Ok(if self.json { form.json(out) } else { form.text(out) }?);
             }
         };

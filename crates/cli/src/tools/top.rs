@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 use super::figures::{DurationBuckets, GroupFigures, QueueFigures, ServerFigures, TopicFigures, per_s};
-use super::location::{ToolLocation, ToolPlace};
+use super::location::{ServedToolLocation, ToolPlace};
 use super::page::GroupForm;
 use super::screen::{Activity, ObjectTable, ScreenContents, TimingLine, age, compact};
 use super::terminal::Terminal;
@@ -25,7 +25,6 @@ use crate::stop::StopSignal;
 use crate::stopwatch::Stopwatch;
 use crate::text::{bytes, counted, grouped, nanos};
 use crate::threads;
-use crate::verbs::HttpClient;
 
 /// Groups in the text form of a directory.
 const GROUPS_SHOWN: usize = 5;
@@ -39,7 +38,7 @@ const TEXT_SIZE: (usize, usize) = (100, 40);
                         server has queues and topics too.")]
 pub(crate) struct Top {
     #[command(flatten)]
-    location: ToolLocation,
+    location: ServedToolLocation,
     #[command(flatten)]
     pace: TopPace,
 }
@@ -136,7 +135,7 @@ impl Top {
     /// Each ends the command without an error.
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         let Top { location, pace } = self;
-        match location.place() {
+        match location.place()? {
             ToolPlace::Directory(directory) => {
                 let shards = tools::shards(&directory)?;
                 let names: Vec<String> = shards.iter().map(|shard| shard.name.clone()).collect();
@@ -147,8 +146,7 @@ impl Top {
                 };
                 pace.watch(&title, look, report, out)
             }
-            ToolPlace::Server(address) => {
-                let client = HttpClient::new(&address)?;
+            ToolPlace::Server(client) => {
                 let title = client.address();
                 let report = |before: &_, after: &_, elapsed| server_report(&title, before, after, elapsed);
                 pace.watch(&title, move || ServerFigures::read(&client), report, out)

@@ -3,15 +3,21 @@
 //! A command sends each request once, and reports a lost answer: the user decides what to do. User
 //! data in answers stays byte for byte, as [`exact`] reads it, and an unknown name gets a hint.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::error::Error as _;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 
-use quire_client::{Call, Client, ClientError, FailureKind};
+use quire_client::{Call, Client, ClientBuilder, ClientError, FailureKind};
 use serde_json::{Value, json};
 
 use super::exact;
+use super::key_file::KeyFile;
 use super::names::{self, ObjectName};
+use super::print::word;
 use crate::failure::{CommandError, Result};
 use crate::server_address::ServerAddress;
+
+/// The longest line of a response, in bytes. Those of a server are smaller.
+const LINE_BYTES_MAX: u64 = 256 << 20;
 
 /// Sends requests to one server.
 #[derive(Debug, Clone)]
@@ -26,7 +32,16 @@ impl HttpClient {
     /// # Errors
     /// When the key can't be sent, or the roots can't be read.
     pub(crate) fn new(address: &ServerAddress) -> Result<Self> {
-        let client = Client::builder(address.as_str()).of_environment().without_retries().build();
+        HttpClient::with_key(address, &KeyFile::default())
+    }
+
+    /// The same, with the API key of a file, if there is one.
+    ///
+    /// # Errors
+    /// As [`HttpClient::new`], and when the file can't be read.
+    pub(crate) fn with_key(address: &ServerAddress, key: &KeyFile) -> Result<Self> {
+        let builder = Client::builder(address.as_str()).of_environment().without_retries();
+        let client = key.read()?.into_iter().fold(builder, ClientBuilder::api_key).build();
         client.map(|client| HttpClient { client }).map_err(|error| CommandError::new(error.to_string()))
     }
 
@@ -121,19 +136,35 @@ impl HttpClient {
         }
     }
 
-    /// Sends a GET request and passes each line of the response to `line` as it arrives. Stops when
-    /// `line` returns false or the server ends the response. Returns whether `line` ended it.
+    /// Sends a GET request to a subscription, and passes the name and the data of each server-sent
+    /// event to `event` as it arrives. Stops when `event` returns false or the server ends the
+    /// response. Returns whether `event` ended it.
+    ///
+    /// # Errors
+    /// As [`HttpClient::get`], when no line arrives for a minute, an error that the server sends,
+    /// and the errors of `event`.
+    pub(super) fn follow(&self, path: &Path, mut event: impl FnMut(&str, Value) -> Result<bool>) -> Result<bool> {
+        let mut name = String::new();
+        self.lines_of(&path.call(Call::get), path, |line| {
+            // A line names the kind of the data on the next line.
+            match line.split_once(": ") {
+                Some(("event", event)) => event.clone_into(&mut name),
+                Some(("data", data)) if name == "error" => {
+                    return Err(CommandError::new(word(&self.json(data.as_bytes())?, "detail")));
+                }
+                Some(("data", data)) => return event(&name, self.json(data.as_bytes())?),
+                _ => {}
+            }
+            Ok(true)
+        })
+    }
+
+    /// Sends a POST request with a body of bytes, and passes each line of the response to `line` as
+    /// it arrives. Stops when `line` returns false or the server ends the response. Returns whether
+    /// `line` ended it.
     ///
     /// # Errors
     /// As [`HttpClient::get`], when no line arrives for a minute, and the errors of `line`.
-    pub(super) fn lines(&self, path: &Path, line: impl FnMut(&str) -> Result<bool>) -> Result<bool> {
-        self.lines_of(&path.call(Call::get), path, line)
-    }
-
-    /// As [`HttpClient::lines`], for a POST request with a body of bytes.
-    ///
-    /// # Errors
-    /// As [`HttpClient::lines`].
     pub(super) fn post_lines(&self, path: &Path, body: &[u8], line: impl FnMut(&str) -> Result<bool>) -> Result<bool> {
         self.lines_of(&path.call(Call::post).body("application/json", body), path, line)
     }
@@ -143,7 +174,10 @@ impl HttpClient {
         let mut stream = BufReader::new(stream);
         loop {
             let mut text = String::new();
-            match stream.read_line(&mut text) {
+            match stream.by_ref().take(LINE_BYTES_MAX).read_line(&mut text) {
+                Ok(count) if count as u64 == LINE_BYTES_MAX && !text.ends_with('\n') => {
+                    return Err(self.foreign(&format!("a line is longer than {LINE_BYTES_MAX} bytes")));
+                }
                 // The server was killed.
                 Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
                     return Ok(false);
@@ -169,6 +203,20 @@ impl HttpClient {
     pub(crate) fn stream(&self, path: &Path) -> Result<impl Read + use<>> {
         let call = path.call(Call::get).patiently();
         self.client.stream(&call).map_err(|error| self.failure(&error, || path.names()))
+    }
+
+    /// Sends a GET request, and writes the body of the response as it arrives.
+    ///
+    /// # Errors
+    /// As [`HttpClient::get`], and when the response is cut or `out` fails.
+    pub(super) fn download(&self, path: &Path, mut out: &mut dyn Write) -> Result {
+        let downloaded = self.client.download(&path.call(Call::get), &mut out);
+        downloaded.map(drop).map_err(|error| {
+            match error.source().and_then(|source| source.downcast_ref::<io::Error>()) {
+                Some(source) => io::Error::new(source.kind(), source.to_string()).into(),
+                None => self.failure(&error, || path.names()),
+            }
+        })
     }
 
     /// Parses a part of a response.

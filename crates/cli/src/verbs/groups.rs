@@ -122,7 +122,7 @@ impl Reset {
     fn run(self, out: &mut dyn Write) -> Result {
         let Reset { group, topic, store, queue, partition, to, place, form } = self;
         if to.to_offset.is_some() && partition.is_none() && !store && !queue {
-            return Err(CommandError::new("--offset needs --partition"));
+            return Err(CommandError::new("--to-offset needs --partition"));
         }
         place.visit(|client| {
             if store {

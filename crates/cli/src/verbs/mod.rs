@@ -7,10 +7,12 @@
 
 mod client;
 mod exact;
+mod key_file;
 mod names;
 mod place;
 mod print;
 
+mod access;
 mod commit;
 mod compact;
 mod consume;
@@ -21,6 +23,7 @@ mod jobs;
 mod produce;
 mod topics;
 
+pub(crate) use access::Access;
 pub(crate) use client::{HttpClient, Path};
 pub(crate) use commit::CommitFile;
 pub(crate) use compact::Compact;
@@ -29,5 +32,6 @@ pub(crate) use events::{Events, is_event};
 pub(crate) use graph::Graph;
 pub(crate) use groups::Groups;
 pub(crate) use jobs::Jobs;
+pub(crate) use key_file::KeyFile;
 pub(crate) use produce::Produce;
 pub(crate) use topics::Topics;

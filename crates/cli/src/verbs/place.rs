@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::client::HttpClient;
+use super::key_file::KeyFile;
 use crate::durability::DurabilityArg;
 use crate::failure::{CommandError, Result, aside};
 use crate::graph_memory::GraphMemoryArgs;
@@ -29,6 +30,8 @@ use crate::threads;
 pub(crate) struct DatabaseArgs {
     #[command(flatten)]
     at: DatabaseLocation,
+    #[command(flatten)]
+    key: KeyFile,
     /// Open read-only; works on read-only media
     #[arg(long, conflicts_with = "http", hide_short_help = true)]
     read_only: bool,
@@ -61,7 +64,8 @@ impl DatabaseArgs {
     /// A second database for the same command: a directory with the same bound on graphs, or else a
     /// server.
     pub(super) fn beside(&self, data: Option<PathBuf>, http: Option<ServerAddress>) -> Self {
-        DatabaseArgs { at: DatabaseLocation { data, http }, read_only: false, ..*self }
+        let (at, key) = (DatabaseLocation { data, http }, self.key.clone());
+        DatabaseArgs { at, key, read_only: false, ..*self }
     }
 
     /// Reports whether the end of the present data ends the command, because a read-only database
@@ -79,7 +83,7 @@ impl DatabaseArgs {
     /// When the database can't be reached, and the errors of `verb`.
     pub(super) fn visit(&self, verb: impl FnOnce(&HttpClient) -> Result) -> Result {
         match (&self.at.http, &self.at.data) {
-            (Some(address), _) => verb(&HttpClient::new(address)?),
+            (Some(address), _) => verb(&HttpClient::with_key(address, &self.key)?),
             (None, Some(folder)) => {
                 let served = self.serve(folder)?;
                 let done = HttpClient::new(&served.address.into()).and_then(|client| verb(&client));

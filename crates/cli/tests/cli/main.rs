@@ -1,6 +1,7 @@
 //! The binary as a user sees it: its output, its files, its exit status. The tests call only the
 //! command.
 
+mod access;
 #[cfg(target_os = "linux")]
 mod attacks;
 mod consume;

@@ -96,24 +96,15 @@ impl TailEvents {
             if left == 0 {
                 return Ok(());
             }
-            let (mut kind, mut seen) = (String::new(), after);
-            let ended = client.lines(&path, |line_of_answer| {
-                // Server-sent events: a line names the kind of the data on the next line.
-                match line_of_answer.split_once(": ") {
-                    Some(("event", name)) => name.clone_into(&mut kind),
-                    Some(("data", data)) if kind == "event" => {
-                        let event = client.json(data.as_bytes())?;
-                        self.form.print(out, std::slice::from_ref(&event), line)?;
-                        out.flush()?;
-                        seen = event["position"].as_u64().unwrap_or(seen);
-                        left -= 1;
-                    }
-                    Some(("data", _)) if kind == "caught_up" && self.place.ends_here() => return Ok(false),
-                    Some(("data", data)) if kind == "error" => {
-                        return Err(CommandError::new(word(&client.json(data.as_bytes())?, "detail")));
-                    }
-                    _ => {}
+            let mut seen = after;
+            let ended = client.follow(&path, |name, event| {
+                if name == "caught_up" {
+                    return Ok(!self.place.ends_here());
                 }
+                self.form.print(out, std::slice::from_ref(&event), line)?;
+                out.flush()?;
+                seen = event["position"].as_u64().unwrap_or(seen);
+                left -= 1;
                 Ok(left > 0)
             })?;
             match ended {

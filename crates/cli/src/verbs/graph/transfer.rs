@@ -122,7 +122,7 @@ impl ExportGraph {
         self.place.visit(|client| {
             let path = Path::new(&["graphs", &self.graph, "export"]).with("format", self.format.name());
             let path = self.at.iter().fold(path, |path, at| path.with("at", at));
-            Ok(out.write_all(&client.get_bytes(&path)?)?)
+            client.download(&path, out)
         })
     }
 }

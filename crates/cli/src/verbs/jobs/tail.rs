@@ -52,24 +52,15 @@ impl TailJobs {
             if left == 0 {
                 return Ok(());
             }
-            let (mut name, mut seen) = (String::new(), self.after.clone());
-            let ended = client.lines(&path, |line_of_answer| {
-                // Server-sent events: a line names the kind of the data on the next line.
-                match line_of_answer.split_once(": ") {
-                    Some(("event", event)) => event.clone_into(&mut name),
-                    Some(("data", data)) if name == "error" => {
-                        return Err(CommandError::new(word(&client.json(data.as_bytes())?, "detail")));
-                    }
-                    Some(("data", _)) if name == "caught_up" && self.place.ends_here() => return Ok(false),
-                    Some(("data", data)) if name != "caught_up" => {
-                        let event = client.json(data.as_bytes())?;
-                        self.form.print(out, std::slice::from_ref(&event), line)?;
-                        out.flush()?;
-                        seen = event["after"].as_str().map(str::to_owned).or(seen.take());
-                        left -= 1;
-                    }
-                    _ => {}
+            let mut seen = self.after.clone();
+            let ended = client.follow(&path, |name, event| {
+                if name == "caught_up" {
+                    return Ok(!self.place.ends_here());
                 }
+                self.form.print(out, std::slice::from_ref(&event), line)?;
+                out.flush()?;
+                seen = event["after"].as_str().map(str::to_owned).or(seen.take());
+                left -= 1;
                 Ok(left > 0)
             })?;
             match ended {
