@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use quire_model::{Operation, Resource, micros_of};
-use quire_shard::{AuditAuthor, Commands, Replies, Shard};
+use quire_shard::{AuditAuthor, AuditEvent, Commands, Replies, Shard, audit_gap};
 use quire_system::{
     AccessRule, BuiltInRole, Command, DatabaseSecret, KeyId, KeyText, NewKey, Principal, Reply, RuleSet, RuleSubject,
     SecretHash, System,
@@ -179,6 +179,22 @@ impl<'a> AccessControl<'a> {
         Ok(replies.system)
     }
 
+    /// Appends the events of a server to the store [`AUDIT_STORE`](crate::AUDIT_STORE), with the
+    /// number of events that were lost, if any. Only the owner can do this.
+    ///
+    /// # Errors
+    /// The errors of a commit.
+    pub fn record(&self, events: &[AuditEvent<'_>], lost: u64) -> Result<()> {
+        let gap = (lost > 0).then(|| audit_gap(self.author.protocol, lost));
+        let events: Vec<_> = events.iter().map(AuditEvent::to_event).chain(gap).collect();
+        let commands = Commands { audit: &events, ..Commands::default() };
+        let verdict = self.database.commit_and_wait(self.database.now(), &commands, &mut Replies::new())?;
+        verdict.map(drop).map_err(|refused| {
+            let message = refused.reason.to_string();
+            Error::refused(*refused, message)
+        })
+    }
+
     /// Returns the users, keys, roles and rules as they are. The copy takes constant time.
     ///
     /// # Errors
@@ -211,10 +227,18 @@ impl<'a> AccessControl<'a> {
     /// Returns the published rules, compiled for checks. Other processes' changes are included.
     ///
     /// The call compares two numbers while nothing changes. After a change, the next call compiles
-    /// the rules. If the log is unreadable, it returns the rules that it returned before.
+    /// the rules. If the log is unreadable, it returns the rules that it returned before. Where
+    /// that could permit too much, use [`AccessControl::checked_rules`].
     pub fn rules(&self) -> Arc<RuleSet> {
-        // Best effort: a log that can't be followed leaves the rules as they were.
-        let _ = self.database.shards.only().catch_up();
+        self.checked_rules().unwrap_or_else(|_| self.database.shards.rules().current())
+    }
+
+    /// Returns the published rules as [`AccessControl::rules`].
+    ///
+    /// # Errors
+    /// When the log is unreadable: the rules may have changed.
+    pub fn checked_rules(&self) -> Result<Arc<RuleSet>> {
+        self.database.shards.only().catch_up()?;
         self.database.shards.rules().newest(self.database.shards.only())
     }
 
@@ -272,7 +296,7 @@ impl CurrentRules {
     }
 
     /// The rules after the last published change.
-    fn newest(&self, shard: &Shard) -> Arc<RuleSet> {
+    fn newest(&self, shard: &Shard) -> Result<Arc<RuleSet>> {
         // A crash can undo an unpublished change. The rules before it apply until then.
         let is_current = |rules: &RuleSet| {
             let changed_at = shard.access_changed_at();
@@ -280,19 +304,19 @@ impl CurrentRules {
         };
         let current = self.current();
         if is_current(&current) {
-            return current;
+            return Ok(current);
         }
         let _compiling = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
         let current = self.current();
         if is_current(&current) {
-            return current;
+            return Ok(current);
         }
-        let Ok(system) = shard.read_published(None, |view| view.system.clone()) else { return current };
+        let system = shard.read_published(None, |view| view.system.clone())?;
         if system.changed_at() > shard.log().published() {
-            return current;
+            return Ok(current);
         }
         let newest = Arc::new(system.rule_set());
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&newest);
-        newest
+        Ok(newest)
     }
 }

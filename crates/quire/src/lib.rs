@@ -142,9 +142,10 @@ pub use quire_model::{
     steps_of_bytes, steps_of_parsing,
 };
 pub use quire_shard::{
-    ACCESS_CHANGED, AUDIT_STORE, AuditAuthor, AuditEvent, CommitRefusal, Duty, DutyFailure, Error, ErrorKind, EventRef,
-    Fingerprint, Guard, HiddenObject, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal, NotPermitted, OPENED_BYTES_MAX,
-    OUTSIDE_QUEUE, Permissions, ReadView, Reason, Result, TopicOwner, open_batch, open_batch_up_to, topic_name,
+    ACCESS_CHANGED, ACCESS_DENIED, AUDIT_GAP, AUDIT_STORE, AuditAuthor, AuditEvent, CommitRefusal, Duty, DutyFailure,
+    Error, ErrorKind, EventRef, Fingerprint, Guard, HiddenObject, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal,
+    LOGGED_IN, LOGIN_REFUSED, NotPermitted, OPENED_BYTES_MAX, OUTSIDE_QUEUE, Permissions, ReadView, Reason, Result,
+    TopicOwner, open_batch, open_batch_up_to, topic_name,
 };
 pub use reading::PermittedView;
 pub use reports::{Statistics, StorageDurations};

@@ -67,6 +67,13 @@ impl PermittedView<'_> {
         })
     }
 
+    /// Notes that the client was refused, where a check by [`PermittedView::permits`] refuses it.
+    pub fn note_denial(&self, refusal: &PermissionRefusal) {
+        if let Some(guard) = self.guard {
+            guard.denied(refusal);
+        }
+    }
+
     /// Checks a permission.
     ///
     /// # Errors
@@ -86,7 +93,7 @@ impl PermittedView<'_> {
         command: streams::Command<'_>,
     ) -> Result<std::result::Result<streams::Reply, DecideError<streams::Refusal>>> {
         if let Some(guard) = self.guard {
-            self.view.check_command(guard, &command).map_err(not_permitted)?;
+            self.view.check_command(guard, &command).map_err(|refusal| denied(guard, refusal))?;
         }
         Ok(self.view.would(command))
     }
@@ -161,7 +168,7 @@ impl Database {
     pub fn check_every(&self, kind: ResourceKind, operation: Operation) -> Result<()> {
         match self.current_guard() {
             Some(guard) if !guard.permits_every(kind, operation) => {
-                Err(not_permitted(PermissionRefusal::every(kind, operation)))
+                Err(denied(guard, PermissionRefusal::every(kind, operation)))
             }
             _ => Ok(()),
         }
@@ -278,13 +285,15 @@ impl Database {
 fn check(guard: Option<&Guard>, resource: Resource<'_>, operation: Operation) -> Result<()> {
     match guard {
         Some(guard) if !guard.permits(resource, operation) => {
-            Err(not_permitted(PermissionRefusal::new(resource, operation)))
+            Err(denied(guard, PermissionRefusal::new(resource, operation)))
         }
         _ => Ok(()),
     }
 }
 
-fn not_permitted(refusal: PermissionRefusal) -> Error {
+/// The error of a refusal, which the guard notes.
+fn denied(guard: &Guard, refusal: PermissionRefusal) -> Error {
+    guard.denied(&refusal);
     let model = match refusal.kind {
         ResourceKind::Topic | ResourceKind::Group | ResourceKind::TransactionalId | ResourceKind::Cluster => {
             ModelId::STREAMS

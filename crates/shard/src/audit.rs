@@ -1,8 +1,8 @@
 //! The audit store: an event for each change of users, keys, roles and rules, in the commit of the
-//! change.
+//! change, and events of servers for logins and denials.
 //!
-//! The shard appends the event itself, so no caller can change access without it. The events hold
-//! names only: no secret and no hash of one.
+//! The shard appends the event of a change itself, so no caller can change access without it. The
+//! events hold names only: no secret and no hash of one.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -19,6 +19,18 @@ pub(crate) const AUDIT_TOPIC: &str = "quire.audit";
 
 /// The type of the events about changed users, keys, roles and rules.
 pub const ACCESS_CHANGED: &str = "AccessChanged";
+
+/// The type of the events about clients that were authenticated.
+pub const LOGGED_IN: &str = "LoggedIn";
+
+/// The type of the events about clients that were not authenticated.
+pub const LOGIN_REFUSED: &str = "LoginRefused";
+
+/// The type of the events about requests that were refused for a missing permission.
+pub const ACCESS_DENIED: &str = "AccessDenied";
+
+/// The type of the events about events that a server could not record.
+pub const AUDIT_GAP: &str = "AuditGap";
 
 /// The author of a change, as its audit event names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +63,24 @@ pub struct AuditEvent<'a> {
     pub thing: &'a str,
     /// The outcome, such as `done` or `denied`.
     pub outcome: &'a str,
+    /// How often it happened, for events that a server collects.
+    pub count: Option<u64>,
 }
+
+/// The event about events of this protocol that a server could not record.
+pub fn audit_gap(protocol: &str, lost: u64) -> NewEvent<'static> {
+    let mut json = String::from("{\"protocol\":");
+    push_text(protocol, &mut json);
+    write!(json, ",\"lost\":{lost}}}").expect(INFALLIBLE);
+    NewEvent::new(AUDIT_GAP).data(json)
+}
+
+const INFALLIBLE: &str = "a string takes every character";
 
 impl AuditEvent<'_> {
     /// The event, with its facts as JSON.
     pub fn to_event(&self) -> NewEvent<'static> {
-        let AuditEvent { event_type, author, operation, thing, outcome } = *self;
+        let AuditEvent { event_type, author, operation, thing, outcome, count } = *self;
         let AuditAuthor { principal, key, address, protocol } = author;
         let mut json = String::from("{");
         let facts = [
@@ -77,6 +101,9 @@ impl AuditEvent<'_> {
             json.push(':');
             push_text(value, &mut json);
         }
+        if let Some(count) = count {
+            write!(json, ",\"count\":{count}").expect(INFALLIBLE);
+        }
         json.push('}');
         NewEvent::new(event_type.to_owned()).data(json)
     }
@@ -89,7 +116,7 @@ fn push_text(text: &str, json: &mut String) {
         match character {
             '"' | '\\' => json.extend(['\\', character]),
             control if control.is_control() => {
-                write!(json, "\\u{:04x}", u32::from(control)).expect("a string takes every character");
+                write!(json, "\\u{:04x}", u32::from(control)).expect(INFALLIBLE);
             }
             other => json.push(other),
         }
@@ -108,19 +135,20 @@ pub(crate) fn check_reserved(commands: &[Command<'_>]) -> Result<(), CommitRefus
     }
 }
 
-/// The commands of event stores, followed by the audit events of the commit's changes of access:
-/// one command for all of them.
+/// The commands of event stores, followed by the audit events of the commit: one command for all of
+/// them.
 pub(crate) fn with_audit<'p, 'c>(commands: &Commands<'p, 'c>) -> Cow<'p, [Command<'c>]> {
-    if commands.system.is_empty() {
+    if commands.system.is_empty() && commands.audit.is_empty() {
         return Cow::Borrowed(commands.events);
     }
     let author = commands.author.unwrap_or(AuditAuthor::OWNER);
     let events = commands.system.iter().map(|command| {
         let thing = command.thing();
         let (operation, outcome) = (command.operation(), "done");
-        AuditEvent { event_type: ACCESS_CHANGED, author, operation, thing: &thing, outcome }.to_event()
+        AuditEvent { event_type: ACCESS_CHANGED, author, operation, thing: &thing, outcome, count: None }.to_event()
     });
-    let append = Append { store: AUDIT_STORE, events: events.collect(), conditions: Vec::new() };
+    let events = events.chain(commands.audit.iter().cloned()).collect();
+    let append = Append { store: AUDIT_STORE, events, conditions: Vec::new() };
     let mut with_audit = commands.events.to_vec();
     with_audit.push(Command::Append(append));
     Cow::Owned(with_audit)
@@ -133,9 +161,15 @@ mod tests {
     #[test]
     fn names_are_escaped_in_audit_events() {
         let author = AuditAuthor { principal: "a\"\\\n", key: Some("k"), address: None, protocol: "http" };
-        let event =
-            AuditEvent { event_type: "Denied", author, operation: "read", thing: "topic ä", outcome: "denied" };
-        let json = "{\"principal\":\"a\\\"\\\\\\u000a\",\"key\":\"k\",\"protocol\":\"http\",\"operation\":\"read\",\"thing\":\"topic ä\",\"outcome\":\"denied\"}";
+        let event = AuditEvent {
+            event_type: "Denied",
+            author,
+            operation: "read",
+            thing: "topic ä",
+            outcome: "denied",
+            count: Some(2),
+        };
+        let json = "{\"principal\":\"a\\\"\\\\\\u000a\",\"key\":\"k\",\"protocol\":\"http\",\"operation\":\"read\",\"thing\":\"topic ä\",\"outcome\":\"denied\",\"count\":2}";
         assert_eq!(event.to_event(), NewEvent::new("Denied").data(json));
     }
 }

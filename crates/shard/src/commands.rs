@@ -20,6 +20,9 @@ pub struct Commands<'p, 'c> {
     pub system: &'p [system::Command<'c>],
     /// The author of these changes. Default: [`AuditAuthor::OWNER`].
     pub author: Option<AuditAuthor<'p>>,
+    /// Further events of the audit store, which only the owner commits. Such a commit takes no
+    /// idempotency key.
+    pub audit: &'p [events::NewEvent<'c>],
     /// The key by which a second copy of the commit is recognised. `None` decides each copy.
     pub idempotency_key: Option<IdempotencyKey<'p>>,
 }
@@ -33,6 +36,8 @@ impl Commands<'_, '_> {
             && self.events.iter().all(events::Command::frees_space)
             && self.jobs.iter().all(jobs::Command::frees_space)
             && self.graph.iter().all(graph::Command::frees_space)
+            // A client could use up the reserve with refused requests.
+            && self.audit.is_empty()
     }
 }
 

@@ -68,7 +68,9 @@ mod graph_slabs;
 #[cfg(test)]
 mod testing;
 
-pub use audit::{ACCESS_CHANGED, AUDIT_STORE, AuditAuthor, AuditEvent};
+pub use audit::{
+    ACCESS_CHANGED, ACCESS_DENIED, AUDIT_GAP, AUDIT_STORE, AuditAuthor, AuditEvent, LOGGED_IN, LOGIN_REFUSED, audit_gap,
+};
 pub use checkpoint::CheckpointSettings;
 pub use claims::NameLimits;
 pub use commands::{Commands, Replies};

@@ -28,7 +28,7 @@ fn main() {
     let set = world.model.rule_set();
     let names: Vec<String> =
         (0..1_000).map(|number| format!("tenant-{:03}.orders.{}", number % 100, number * 9)).collect();
-    let who = Principal { name: "ann".into(), key: None, expires: None };
+    let who = Principal::named("ann");
     let (rounds, mut allowed) = (1_000, 0u64);
     #[expect(clippy::disallowed_methods, reason = "a measurement by hand")]
     let begun = std::time::Instant::now();

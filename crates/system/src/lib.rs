@@ -60,7 +60,7 @@ pub use limits::{
     KEY_RULES_MAX, KEYS_MAX, NAME_BYTES_MAX, NOTE_BYTES_MAX, ROLE_RULES_MAX, ROLES_MAX, RULES_MAX, USER_ROLES_MAX,
     USERS_MAX,
 };
-pub use name::AccessNameProblem;
+pub use name::{AccessNameProblem, is_access_name};
 pub use refusal::{AccessLimit, Refusal};
 pub use role::BuiltInRole;
 pub use rule::{AccessRule, RuleEffect, RulePattern, RuleProblem, RuleSubject};

@@ -36,6 +36,11 @@ impl fmt::Display for AccessNameProblem {
     }
 }
 
+/// Whether a name is valid for a user, a principal, a role or a resource.
+pub fn is_access_name(name: &str) -> bool {
+    check_name(name).is_ok()
+}
+
 /// Checks the name of a user, a role or a resource.
 pub(crate) fn check_name(name: &str) -> Result<(), AccessNameProblem> {
     if name.is_empty() {

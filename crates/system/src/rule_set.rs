@@ -22,6 +22,10 @@ pub struct Principal {
     pub name: Arc<str>,
     /// The key that it presented, whose rules narrow its rights.
     pub key: Option<KeyId>,
+    /// The credential of the password that it presented. Another password ends what it began.
+    pub password: Option<Arc<ScramCredential>>,
+    /// Roles that its credential gives it, besides those of the user of its name.
+    pub roles: Arc<[Arc<str>]>,
     /// The time from which on its credential is refused.
     pub expires: Option<Timestamp>,
 }
@@ -34,6 +38,7 @@ pub struct RuleSet {
     everyone: Grants,
     principals: NameMap<String, PrincipalGrants>,
     keys: NameMap<KeyId, KeyGrants>,
+    roles: NameMap<String, Arc<Grants>>,
     /// For each of [`ScramMechanism::ALL`].
     usual_scram: [ScramShape; 2],
     secret: Option<DatabaseSecret>,
@@ -52,6 +57,13 @@ struct KeyGrants {
     key: ApiKey,
     principal: Arc<str>,
     narrowed: Option<Grants>,
+}
+
+impl Principal {
+    /// A principal of this name, whose credential is no key and no password of the database.
+    pub fn named(name: impl Into<Arc<str>>) -> Self {
+        Principal { name: name.into(), key: None, password: None, roles: Arc::default(), expires: None }
+    }
 }
 
 impl System {
@@ -94,7 +106,8 @@ impl System {
         let usual_scram = ScramMechanism::ALL.map(|mechanism| self.usual_scram(mechanism));
         let (generation, is_enabled) = (self.changed_at(), self.is_enabled());
         let secret = self.secret().cloned();
-        RuleSet { generation, is_enabled, everyone, principals, keys, usual_scram, secret }
+        let roles = roles.into_iter().map(|(name, grants)| (name.into(), grants)).collect();
+        RuleSet { generation, is_enabled, everyone, principals, keys, roles, usual_scram, secret }
     }
 
     /// The shape of most credentials of a mechanism.
@@ -139,7 +152,7 @@ impl RuleSet {
         let of_key = principal.key.as_ref().and_then(|id| self.keys.get(id)?.narrowed.as_ref());
         let named = self.principals.get(&*principal.name).into_iter();
         let named = named.flat_map(|grants| grants.roles.iter().map(|role| &**role).chain([&grants.own]));
-        let mut all = named.chain([&self.everyone]).chain(of_key);
+        let mut all = named.chain([&self.everyone]).chain(of_key).chain(self.given_roles(principal));
         all.any(|grants| grants.masks(resource).deny(operation))
     }
 
@@ -163,7 +176,13 @@ impl RuleSet {
             found |= masks(&grants.own);
             grants.roles.iter().for_each(|role| found |= masks(role));
         }
+        self.given_roles(principal).for_each(|role| found |= masks(role));
         found.allow(operation)
+    }
+
+    /// The grants of the roles that the credential of a principal gives it, as far as they exist.
+    fn given_roles<'s>(&'s self, principal: &'s Principal) -> impl Iterator<Item = &'s Grants> {
+        principal.roles.iter().filter_map(|role| self.roles.get(&**role).map(|grants| &**grants))
     }
 
     /// Whether the principal may perform the operation on every resource of the kind: rules on
@@ -180,7 +199,8 @@ impl RuleSet {
             roles.chain([&grants.own])
         });
         let of_key = principal.key.as_ref().and_then(|id| self.keys.get(id)?.narrowed.as_ref());
-        let mut names = own.chain([&self.everyone]).chain(of_key).flat_map(|grants| grants.names(kind));
+        let all = own.chain([&self.everyone]).chain(of_key).chain(self.given_roles(principal));
+        let mut names = all.flat_map(|grants| grants.names(kind));
         self.allows(principal, operation, Resource::new(kind, ""))
             || names.any(|name| self.allows(principal, operation, Resource::new(kind, &name)))
     }
@@ -198,16 +218,17 @@ impl RuleSet {
         let is_right = known.key.secret == secret;
         let is_live = known.key.is_enabled && known.key.expires.is_none_or(|expires| now < expires);
         (is_right && is_live && self.has_user(&known.principal)).then(|| Principal {
-            name: Arc::clone(&known.principal),
             key: Some(id),
             expires: known.key.expires,
+            ..Principal::named(Arc::clone(&known.principal))
         })
     }
 
     /// Whether the credential that the principal presented is still accepted: its key exists and is
-    /// enabled, its user is not disabled, and it has not expired.
+    /// enabled, its password is that of the user, its user is not disabled, and it has not expired.
     pub fn admits(&self, principal: &Principal, now: Timestamp) -> bool {
-        let Principal { name, key, expires } = principal;
+        let Principal { name, key, password, roles: _, expires } = principal;
+        let is_of_user = |password: &ScramCredential| self.scram(name, password.mechanism) == Some(password);
         let is_of_key = |id: &KeyId| {
             let key = self.keys.get(id).filter(|key| key.key.is_enabled && key.principal == *name);
             key.is_some() && self.has_user(name)
@@ -216,7 +237,9 @@ impl RuleSet {
             let user = self.principals.get(&**name).and_then(|grants| grants.user.as_ref());
             user.is_some_and(|user| !user.is_enabled)
         };
-        expires.is_none_or(|expires| now < expires) && key.as_ref().map_or_else(|| !is_disabled(), is_of_key)
+        expires.is_none_or(|expires| now < expires)
+            && password.as_deref().is_none_or(is_of_user)
+            && key.as_ref().map_or_else(|| !is_disabled(), is_of_key)
     }
 
     /// Whether this is an enabled user.

@@ -57,7 +57,7 @@ fn add(world: &mut World<System>, subject: &RuleSubject, rules: &[AccessRule]) {
 }
 
 fn principal(name: &str, key: Option<KeyId>) -> Principal {
-    Principal { name: name.into(), key, expires: None }
+    Principal { key, ..Principal::named(name) }
 }
 
 /// Short names over few characters: many of them are prefixes, components or spaces of others.

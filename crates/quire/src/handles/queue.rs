@@ -7,7 +7,6 @@ use std::time::Duration;
 use quire_model::{Operation, Resource, ResourceKind, micros_of};
 use quire_shard::{Commands, EventRef};
 
-use crate::Result;
 use crate::commit::NewJob;
 use crate::database::Database;
 use crate::handles::commit_one;
@@ -18,6 +17,7 @@ use crate::jobs::{
 };
 use crate::reading::PermittedView;
 use crate::time::{DueTime, RetryTime};
+use crate::{ErrorKind, Result};
 
 /// A queue. See [`Database::queue`].
 ///
@@ -330,12 +330,16 @@ pub struct SubscriptionJob {
 
 impl Database {
     /// Returns the event of a named subscription's job. `None` when the event no longer exists, or
-    /// the job has no event.
+    /// the job has no event. A client that may not read the event store gets `None`, too: a job is
+    /// delivered without its event.
     ///
     /// # Errors
     /// `ErrorKind::Damaged`, `ErrorKind::Io`.
     pub fn event_of(&self, job: &FetchedJob) -> Result<Option<Event>> {
         let named = std::str::from_utf8(&job.payload).ok().and_then(|text| text.parse::<EventRef>().ok());
-        named.map_or(Ok(None), |named| self.events(&named.store).event_at(named.position))
+        match named.map_or(Ok(None), |named| self.events(&named.store).event_at(named.position)) {
+            Err(error) if error.kind() == ErrorKind::NotPermitted => Ok(None),
+            found => found,
+        }
     }
 }

@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use quire_model::{History, Model, Operation, PermissionRefusal, Resource, ResourceKind, Touch, TouchTarget};
 
+use crate::audit::AUDIT_STORE;
 use crate::commands::Commands;
 use crate::denial::Denial;
-use crate::events::StoreNumber;
+use crate::events::{self, StoreNumber};
 use crate::models::Models;
 use crate::refusal::{CommitRefusal, NotPermitted, Reason};
 use crate::system;
@@ -35,6 +36,9 @@ pub trait Permissions: Debug + Send + Sync {
 
     /// Whether the client may perform the operation on any resource of the kind.
     fn permits_any(&self, kind: ResourceKind, operation: Operation) -> bool;
+
+    /// Notes that the client was refused for a missing permission, for an audit.
+    fn denied(&self, _: &PermissionRefusal) {}
 
     /// Brings the permissions up to date. A call of the database does this first, while it holds no
     /// lock.
@@ -70,6 +74,11 @@ impl Guard {
     /// Brings the permissions up to date: see [`Permissions::refresh`].
     pub fn refresh(&self) {
         self.permissions.refresh();
+    }
+
+    /// Notes a refusal: see [`Permissions::denied`].
+    pub fn denied(&self, refusal: &PermissionRefusal) {
+        self.permissions.denied(refusal);
     }
 
     /// Whether the client may perform the operation on the resource.
@@ -168,8 +177,19 @@ impl<'g, 'p, 'c> PermittedCommands<'g, 'p, 'c> {
 
     #[cold]
     fn check_by(&self, guard: &Guard, models: &Models, history: &dyn History) -> Result<(), Denial> {
-        let Commands { streams, events, jobs, graph, system, author: _, idempotency_key: _ } = self.commands;
-        let check = |touch: Touch<'_>| guard.check(models, touch);
+        let Commands { streams, events, jobs, graph, system, author: _, audit, idempotency_key: _ } = self.commands;
+        if !audit.is_empty() {
+            let refusal = events::Refusal::ReservedStore { store: AUDIT_STORE.to_owned() };
+            let refused = CommitRefusal { part: 0, reason: Reason::Events(refusal) };
+            return Err(Denial::Refused(Box::new(refused)));
+        }
+        let check = |touch: Touch<'_>| {
+            let checked = guard.check(models, touch);
+            if let Err(Some(refusal)) = &checked {
+                guard.denied(refusal);
+            }
+            checked
+        };
         check_commands(&models.streams, history, streams, check, Reason::Streams)?;
         check_commands(&models.events, history, events, check, Reason::Events)?;
         check_commands(&models.jobs, history, jobs, check, Reason::Jobs)?;
