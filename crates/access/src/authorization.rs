@@ -1,9 +1,12 @@
 //! The credentials of a request of HTTP or gRPC: an API key in `Authorization: Bearer`, or else the
 //! name that the connection has verified.
 
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use crate::session::{AuthenticationError, Credential, ServedDatabase, Session, VerifiedName};
+use quire::system::Principal;
+
+use crate::session::{AuthenticationError, Credential, ServedDatabase, Session};
 
 const SCHEME: &[u8] = b"bearer ";
 
@@ -12,16 +15,22 @@ const SCHEME: &[u8] = b"bearer ";
 #[derive(Debug, Default)]
 pub struct SessionCache(Mutex<Option<CachedSession>>);
 
-#[derive(Debug)]
 struct CachedSession {
     key: Option<Box<str>>,
     session: Session,
 }
 
+/// It does not show the key.
+impl fmt::Debug for CachedSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CachedSession").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
 impl ServedDatabase {
     /// Returns the session of a request. `authorization` has the values of the request's
     /// `Authorization` fields; `verified` is the principal that the connection has verified, by a
-    /// certificate or by the credentials of a Unix socket.
+    /// certificate or by the credentials of a Unix socket; `address` is that of the client.
     ///
     /// # Errors
     /// As [`ServedDatabase::session`]. Several fields, and other schemes, are wrong credentials.
@@ -29,7 +38,8 @@ impl ServedDatabase {
         &self,
         cache: &SessionCache,
         authorization: impl IntoIterator<Item = &'r [u8]>,
-        verified: Option<&str>,
+        verified: Option<&Principal>,
+        address: &str,
     ) -> Result<Session, AuthenticationError> {
         let mut fields = authorization.into_iter();
         let key = match (fields.next(), fields.next()) {
@@ -39,7 +49,10 @@ impl ServedDatabase {
         };
         // While access control is disabled, credentials have no effect, whatever their form.
         let key = match key {
-            Some(None) if self.is_access_enabled() => return Err(AuthenticationError::Wrong),
+            Some(None) if self.is_access_enabled() => {
+                self.login_refused("authorization", address);
+                return Err(AuthenticationError::Wrong);
+            }
             key => key.flatten(),
         };
         let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,10 +64,10 @@ impl ServedDatabase {
         }
         let credential = match (key, verified) {
             (Some(key), _) => Credential::Key(key),
-            (None, Some(name)) => Credential::Verified(VerifiedName::Peer(name)),
+            (None, Some(principal)) => Credential::Verified(principal),
             (None, None) => Credential::Absent,
         };
-        let session = self.session(&credential)?;
+        let session = self.session_from(&credential, Some(address))?;
         *cached = Some(CachedSession { key: key.map(Into::into), session: session.clone() });
         Ok(session)
     }
@@ -79,8 +92,8 @@ mod tests {
         let served = ServedDatabase::new(Database::open(directory.path()).expect("a database"));
         let cache = SessionCache::default();
         let names = |fields: &[&str], verified: Option<&str>| {
-            let fields = fields.iter().map(|field| field.as_bytes());
-            let session = served.request_session(&cache, fields, verified)?;
+            let (fields, verified) = (fields.iter().map(|field| field.as_bytes()), verified.map(Principal::named));
+            let session = served.request_session(&cache, fields, verified.as_ref(), "")?;
             Ok(session.principal().map(|principal| principal.name.to_string()))
         };
         assert_eq!(names(&["Basic YTpi"], None), Ok(None), "credentials have no effect yet");
@@ -98,6 +111,17 @@ mod tests {
     }
 
     #[test]
+    fn nothing_shows_the_key_of_a_request() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let served = ServedDatabase::new(Database::open(directory.path()).expect("a database"));
+        let key = served.owner().access().init("root").expect("initialised");
+        let (cache, field) = (SessionCache::default(), format!("Bearer {}", key.reveal()));
+        let session = served.request_session(&cache, [field.as_bytes()], None, "").expect("a session");
+        let shown = format!("{cache:?} {session:?} {:?}", Credential::Key(key.reveal()));
+        assert!(!shown.contains(&key.reveal()[14..]), "{shown}");
+    }
+
+    #[test]
     fn a_kept_session_ends_with_its_key() {
         let directory = tempfile::tempdir().expect("a directory");
         let served = ServedDatabase::new(Database::open(directory.path()).expect("a database"));
@@ -105,7 +129,7 @@ mod tests {
         access.init("root").expect("initialised");
         let key = access.create_key("root", NewApiKey::default()).expect("created");
         let (cache, field) = (SessionCache::default(), format!("Bearer {}", key.reveal()));
-        let session = || served.request_session(&cache, [field.as_bytes()], None).map(drop);
+        let session = || served.request_session(&cache, [field.as_bytes()], None, "").map(drop);
         assert_eq!((session(), session()), (Ok(()), Ok(())));
         access.drop_key(key.id()).expect("dropped");
         assert_eq!(session(), Err(AuthenticationError::Wrong));

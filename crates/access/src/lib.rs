@@ -25,6 +25,7 @@
 //! * [`FetchTurns`]: which of the waiting fetches is woken when jobs arrive.
 //! * [`raise_handle_limit`] and [`share_out`]: file handles.
 //! * [`ServedDatabase`] and [`Session`]: who a client is, and the database as it may use it.
+//! * [`TokenVerifier`]: bearer tokens of an OpenID provider.
 //! * [`SessionCache`]: the session of a request by its `Authorization` fields.
 //! * [`BoxedFuture`]: a server's future.
 //!
@@ -34,6 +35,7 @@
 mod address;
 mod settings;
 
+mod file_stamp;
 mod future;
 mod handles;
 
@@ -48,9 +50,11 @@ mod halves;
 
 mod activity;
 mod arrival;
+mod audit;
 mod authorization;
 mod connection;
 mod fetch_turns;
+mod oidc;
 mod records;
 mod request;
 mod request_id;
@@ -75,6 +79,7 @@ pub use halves::{StreamReader, StreamWriter};
 pub use handles::{LOG_HANDLES, raise_handle_limit, share_out};
 pub use listener::{Admission, EstablishedConnection, Listener, check_address};
 pub use live::LiveSettings;
+pub use oidc::{OidcSettings, RoleMapping, TokenVerifier};
 pub use peer::{Peer, TlsPeer};
 pub use places::{ConnectionLimits, ConnectionPlace};
 pub use records::{
@@ -83,7 +88,7 @@ pub use records::{
 };
 pub use request::BoundedRequest;
 pub use request_id::{MadeRequestId, is_request_id};
-pub use session::{AuthenticationError, Credential, ServedDatabase, Session, VerifiedName};
+pub use session::{AuthenticationError, Credential, ServedDatabase, Session};
 pub use settings::ConnectionSettings;
 pub use span::{RequestSpan, SPAN_TARGET, TRACEPARENT};
 pub use statistics::{ConnectionCounters, ConnectionStatistics, Deadline};

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+
+use quire::system::Principal;
 
 use crate::stream::Stream;
 
@@ -34,9 +35,10 @@ pub enum Peer {
 /// What the handshake of TLS found out about a client.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsPeer {
-    /// The name that the rules of the listener give to the client's certificate, which is valid.
-    /// `None` without a certificate, without rules, and when no rule matches.
-    pub principal: Option<Arc<str>>,
+    /// The principal with the name that the rules of the listener give to the client's
+    /// certificate, which is valid. It expires with the certificate. `None` without a certificate,
+    /// without rules, and when no rule matches.
+    pub principal: Option<Principal>,
 }
 
 /// The clients that one limit covers. For IPv6 this is a network of 64 bits, because a single
@@ -65,17 +67,17 @@ impl Peer {
     /// each call, Kafka where the connection is established.
     pub fn principal(&self) -> Option<&str> {
         match self {
-            Peer::Tcp { tls: Some(tls), .. } => tls.principal.as_deref(),
+            Peer::Tcp { tls: Some(tls), .. } => tls.principal.as_ref().map(|principal| &*principal.name),
             _ => None,
         }
     }
 
-    /// The name of the principal that the connection has verified: by the certificate of the
-    /// client, or by the operating system. A process of user 1000 on a Unix socket is `uid:1000`.
-    pub fn verified_name(&self) -> Option<String> {
+    /// The principal that the connection has verified: by the certificate of the client, or by the
+    /// operating system. A process of user 1000 on a Unix socket is `uid:1000`.
+    pub fn verified(&self) -> Option<Principal> {
         match self {
-            Peer::Tcp { .. } => self.principal().map(str::to_owned),
-            Peer::Unix { uid, .. } => Some(format!("uid:{uid}")),
+            Peer::Tcp { tls, .. } => tls.as_ref()?.principal.clone(),
+            Peer::Unix { uid, .. } => Some(Principal::named(format!("uid:{uid}"))),
         }
     }
 
@@ -101,6 +103,14 @@ impl Peer {
         }
     }
 
+    /// The address of the client without its port, or `uid:1000` for a process on a Unix socket.
+    pub fn host(&self) -> String {
+        match self {
+            Peer::Tcp { remote, .. } => remote.ip().to_canonical().to_string(),
+            Peer::Unix { .. } => self.to_string(),
+        }
+    }
+
     /// Whether it is on this machine, and connected to an address of this machine only.
     pub fn is_local(&self) -> bool {
         match self {
@@ -108,6 +118,15 @@ impl Peer {
                 local.ip().to_canonical().is_loopback() && remote.ip().to_canonical().is_loopback()
             }
             Peer::Unix { .. } => true,
+        }
+    }
+
+    /// Whether it may act as the operator of this server before there are administrators: a client
+    /// on loopback, and a process of the user that runs this server, or of root, on a Unix socket.
+    pub fn is_of_operator(&self) -> bool {
+        match self {
+            Peer::Tcp { .. } => self.is_local(),
+            Peer::Unix { uid, .. } => *uid == 0 || *uid == rustix::process::geteuid().as_raw(),
         }
     }
 

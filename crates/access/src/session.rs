@@ -9,17 +9,24 @@
 //! a database that permits nothing. So a handler that forgets the session shows nothing.
 //!
 //! A session follows the rules: each call of its database checks by the newest published ones. A
-//! session ends when its credential expires, is dropped or disabled, and a session without a
-//! credential ends when access control is enabled.
+//! session ends when its credential expires, is replaced, dropped or disabled, and a session
+//! without a credential ends when access control is enabled.
+//!
+//! A server that has seen access control enabled checks its clients until it stops: also when
+//! access control is disabled, and when the rules can't be read. Sessions are then refused.
 
 use std::fmt;
 use std::future::{self, Future};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use quire::system::{Principal, RuleSet};
-use quire::{Database, Guard, Operation, Permissions, Resource, ResourceKind};
+use quire::system::{KEY_PREFIX, Principal, RuleSet};
+use quire::{Database, Guard, Operation, PermissionRefusal, Permissions, Resource, ResourceKind};
 use tokio::sync::watch;
+
+use crate::audit::AuditLog;
+use crate::oidc::TokenVerifier;
 
 /// How often waiting streams look whether their sessions have ended.
 const LOOK: Duration = Duration::from_millis(250);
@@ -34,36 +41,75 @@ pub struct ServedDatabase(Arc<ServedInner>);
 
 #[derive(Debug)]
 struct ServedInner {
-    owner: Database,
+    rules: Arc<ServedRules>,
     /// The session of clients without credentials, while access control is disabled.
     open: Session,
     /// For requests outside of a session.
     sealed: Arc<Guard>,
+    options: ServedOptions,
     /// Changes every [`LOOK`].
     ticks: OnceLock<watch::Receiver<()>>,
 }
 
-/// What a client presents.
-#[derive(Debug, Clone)]
+/// How a database is served.
+#[derive(Debug, Clone, Default)]
+struct ServedOptions {
+    /// Whether every client is the owner.
+    is_owned: bool,
+    /// The protocol of the clients that are audited.
+    audited: Option<&'static str>,
+    /// Accepts tokens in the place of API keys.
+    tokens: Option<Arc<TokenVerifier>>,
+}
+
+/// The access rules of a served database.
+#[derive(Debug)]
+pub(crate) struct ServedRules {
+    pub(crate) owner: Database,
+    /// Whether access control was ever seen enabled. Clients are checked from then on.
+    was_enabled: AtomicBool,
+    /// `None` where nothing is audited.
+    audit: Option<AuditLog>,
+}
+
+/// What a client presents. It does not show a key.
+#[derive(Clone)]
 pub enum Credential<'c> {
     /// Nothing.
     Absent,
-    /// The text of an API key.
+    /// The text of an API key, or of a token.
     Key(&'c str),
     /// A user that the server has authenticated by a key or a password.
     Authenticated(&'c Principal),
-    /// A name that the server has verified: by a password, a certificate, or the operating system.
-    Verified(VerifiedName<'c>),
+    /// A principal that the connection has verified, by a client certificate or by the credentials
+    /// of a Unix socket. It may be a user or have rules only.
+    Verified(&'c Principal),
 }
 
-/// A name that the server has verified.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VerifiedName<'c> {
-    /// A user, by its password.
-    Password(&'c str),
-    /// A principal, by a client certificate or by the credentials of a Unix socket. It may be a
-    /// user or have rules only.
-    Peer(&'c str),
+impl Credential<'_> {
+    /// The kind, as audit events have it.
+    fn kind(&self) -> &'static str {
+        match self {
+            Credential::Absent => "none",
+            Credential::Key(text) if !text.starts_with(KEY_PREFIX) => "token",
+            Credential::Key(_) | Credential::Authenticated(Principal { key: Some(_), .. }) => "api_key",
+            Credential::Authenticated(Principal { password: Some(_), .. }) => "password",
+            Credential::Authenticated(_) => "token",
+            Credential::Verified(Principal { expires: Some(_), .. }) => "certificate",
+            Credential::Verified(_) => "unix_socket",
+        }
+    }
+}
+
+impl fmt::Debug for Credential<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Credential::Absent => f.write_str("Absent"),
+            Credential::Key(_) => f.write_str("Key"),
+            Credential::Authenticated(principal) => write!(f, "Authenticated({:?})", principal.name),
+            Credential::Verified(principal) => write!(f, "Verified({:?})", principal.name),
+        }
+    }
 }
 
 /// Why a client has no session. Clients get the same answer for every wrong credential.
@@ -73,6 +119,8 @@ pub enum AuthenticationError {
     Missing,
     /// The credential is unknown, wrong, expired or disabled.
     Wrong,
+    /// The rules can't be read, so no client is permitted anything.
+    Unreadable,
 }
 
 impl fmt::Display for AuthenticationError {
@@ -80,6 +128,7 @@ impl fmt::Display for AuthenticationError {
         f.write_str(match self {
             AuthenticationError::Missing => "the request has no credential: send an API key",
             AuthenticationError::Wrong => "the credential is not valid: it is unknown, wrong, expired or disabled",
+            AuthenticationError::Unreadable => "the access rules can't be read, so no credential can be checked",
         })
     }
 }
@@ -90,18 +139,21 @@ impl std::error::Error for AuthenticationError {}
 /// clone.
 #[derive(Debug, Clone)]
 pub struct Session {
-    guard: Arc<Guard>,
+    /// `None` for the owner.
+    guard: Option<Arc<Guard>>,
     rights: Arc<ClientRights>,
 }
 
 /// The permissions of a session, by the newest published rules.
 #[derive(Debug)]
 struct ClientRights {
-    owner: Database,
+    served: Arc<ServedRules>,
     /// `None` for a client without a credential.
     principal: Option<Principal>,
     /// Whether the principal has to be a user.
     is_user: bool,
+    /// The address of the client.
+    address: Option<Arc<str>>,
     current: RwLock<CurrentRights>,
 }
 
@@ -133,58 +185,171 @@ impl Permissions for NoRights {
     }
 }
 
+impl ServedRules {
+    /// Returns the newest rules, and remembers whether they are in effect.
+    ///
+    /// # Errors
+    /// When they can't be read.
+    fn newest(&self) -> quire::Result<Arc<RuleSet>> {
+        let rules = self.owner.access().checked_rules()?;
+        if rules.is_enabled() {
+            self.was_enabled.store(true, Ordering::Release);
+        }
+        Ok(rules)
+    }
+
+    /// Whether clients are checked.
+    fn is_enabled(&self) -> bool {
+        self.was_enabled.load(Ordering::Acquire)
+    }
+
+    /// The audit of logins and denials. A database that was opened read-only has none.
+    pub(crate) fn audit(&self) -> Option<&AuditLog> {
+        self.audit.as_ref().filter(|_| !self.owner.is_read_only())
+    }
+}
+
 impl ServedDatabase {
     /// Serves this database. The front ends share it.
     pub fn new(owner: Database) -> Self {
-        let open = Session::of(&owner, None, false);
+        ServedDatabase::with(owner, ServedOptions::default())
+    }
+
+    /// Serves this database to its owner: no request is checked. Only the owner may be able to
+    /// connect.
+    pub fn owned(owner: Database) -> Self {
+        ServedDatabase::with(owner, ServedOptions { is_owned: true, ..ServedOptions::default() })
+    }
+
+    /// Records logins and denials of the clients of this protocol in the audit store. Call it before
+    /// the first session, and [`ServedDatabase::end_audit`] after the last one.
+    #[must_use]
+    pub fn with_audit(self, protocol: &'static str) -> Self {
+        let options = ServedOptions { audited: Some(protocol), ..self.0.options.clone() };
+        ServedDatabase::with(self.owner().clone(), options)
+    }
+
+    /// Records nothing of logins and denials.
+    #[must_use]
+    pub fn without_audit(self) -> Self {
+        let options = ServedOptions { audited: None, ..self.0.options.clone() };
+        ServedDatabase::with(self.owner().clone(), options)
+    }
+
+    /// Accepts tokens of an OpenID provider as bearer tokens. Call it before the first session.
+    #[must_use]
+    pub fn with_tokens(self, tokens: Arc<TokenVerifier>) -> Self {
+        let options = ServedOptions { tokens: Some(tokens), ..self.0.options.clone() };
+        ServedDatabase::with(self.owner().clone(), options)
+    }
+
+    fn with(owner: Database, options: ServedOptions) -> Self {
+        let audit = options.audited.map(AuditLog::of_protocol);
+        let rules = Arc::new(ServedRules { owner, was_enabled: AtomicBool::new(false), audit });
+        let mut open = Session::of(&rules, rules.owner.access().rules(), None, false, None);
+        if options.is_owned {
+            open.guard = None;
+        }
         let sealed = Arc::new(Guard::new(Arc::new(NoRights)));
-        ServedDatabase(Arc::new(ServedInner { owner, open, sealed, ticks: OnceLock::new() }))
+        ServedDatabase(Arc::new(ServedInner { rules, open, sealed, options, ticks: OnceLock::new() }))
     }
 
     /// Returns the database as the client of the running request may use it.
     pub fn get(&self) -> Database {
-        let guard = SESSION.try_with(|session| Arc::clone(&session.guard));
-        self.0.owner.guarded(guard.unwrap_or_else(|_| Arc::clone(&self.0.sealed)))
+        match SESSION.try_with(|session| self.of(session)) {
+            Ok(database) => database,
+            Err(_) => self.owner().guarded(Arc::clone(&self.0.sealed)),
+        }
     }
 
     /// Returns the database as a session may use it, for work outside of its requests.
     pub fn of(&self, session: &Session) -> Database {
-        self.0.owner.guarded(Arc::clone(&session.guard))
+        match &session.guard {
+            Some(guard) => self.owner().guarded(Arc::clone(guard)),
+            None => self.owner().clone(),
+        }
     }
 
     /// Returns the database without a guard: for the server's own work, and for facts that every
     /// client may know. It must not touch data for a client.
     pub fn owner(&self) -> &Database {
-        &self.0.owner
+        &self.0.rules.owner
     }
 
-    /// Whether access control is enabled.
+    /// Whether clients are checked: access control is enabled, or was enabled since the server
+    /// began, or the rules can't be read. The owner is not checked.
     pub fn is_access_enabled(&self) -> bool {
-        self.0.owner.access().rules().is_enabled()
+        !self.0.options.is_owned && (self.0.rules.newest().is_err() || self.0.rules.is_enabled())
     }
 
-    /// Begins a session. While access control is disabled, every client gets one.
+    /// Begins a session. While clients are not checked, every client gets one.
     ///
     /// # Errors
-    /// When access control is enabled, and the credential is missing or wrong.
+    /// When clients are checked, and the credential is missing or wrong. When the rules can't be
+    /// read.
     pub fn session(&self, credential: &Credential<'_>) -> Result<Session, AuthenticationError> {
-        let owner = &self.0.owner;
-        let access = owner.access();
-        let rules = access.rules();
-        if !rules.is_enabled() {
+        self.session_from(credential, None)
+    }
+
+    /// Begins a session as [`ServedDatabase::session`], for a client with this address. The audit
+    /// has the login or its refusal.
+    ///
+    /// # Errors
+    /// As [`ServedDatabase::session`].
+    pub fn session_from(
+        &self,
+        credential: &Credential<'_>,
+        address: Option<&str>,
+    ) -> Result<Session, AuthenticationError> {
+        let address = address.map(Arc::from);
+        let begun = self.begin(credential, address.clone());
+        let rules = &self.0.rules;
+        match &begun {
+            Ok(session) => {
+                if let Some(principal) = session.principal() {
+                    AuditLog::logged_in(rules, principal, credential.kind(), address.as_ref(), rules.owner.now());
+                }
+            }
+            Err(_) => AuditLog::login_refused(rules, credential.kind(), address.as_ref()),
+        }
+        begun
+    }
+
+    /// Records that a client with this address was not authenticated with a credential of this
+    /// kind.
+    pub fn login_refused(&self, kind: &str, address: &str) {
+        AuditLog::login_refused(&self.0.rules, kind, Some(&address.into()));
+    }
+
+    /// Writes the audit events that were collected, and records no further ones by itself. A server
+    /// that has ended its connections calls it.
+    pub async fn end_audit(&self) {
+        AuditLog::end(&self.0.rules).await;
+    }
+
+    fn begin(&self, credential: &Credential<'_>, address: Option<Arc<str>>) -> Result<Session, AuthenticationError> {
+        if self.0.options.is_owned {
+            return Ok(self.0.open.clone());
+        }
+        let served = &self.0.rules;
+        let rules = served.newest().map_err(|_| AuthenticationError::Unreadable)?;
+        if !served.is_enabled() {
             return Ok(self.0.open.clone());
         }
         let (principal, is_user) = match credential {
             Credential::Absent => return Err(AuthenticationError::Missing),
-            Credential::Key(text) => (access.verify_key(text).ok_or(AuthenticationError::Wrong)?, true),
-            Credential::Authenticated(principal) => (Principal::clone(principal), true),
-            Credential::Verified(name) => {
-                let (VerifiedName::Password(text) | VerifiedName::Peer(text)) = *name;
-                let principal = Principal { name: text.into(), key: None, expires: None };
-                (principal, matches!(name, VerifiedName::Password(_)))
+            Credential::Key(text) => {
+                let is_user = text.starts_with(KEY_PREFIX);
+                let found = match (&self.0.options.tokens, is_user) {
+                    (Some(tokens), false) => tokens.verify(text, self.owner().now()),
+                    _ => self.owner().access().verify_key(text),
+                };
+                (found.ok_or(AuthenticationError::Wrong)?, is_user)
             }
+            Credential::Authenticated(principal) => (Principal::clone(principal), true),
+            Credential::Verified(principal) => (Principal::clone(principal), false),
         };
-        let session = Session::of(owner, Some(principal), is_user);
+        let session = Session::of(served, rules, Some(principal), is_user, address);
         if session.is_live() { Ok(session) } else { Err(AuthenticationError::Wrong) }
     }
 
@@ -221,10 +386,17 @@ fn begin_ticks(served: Weak<ServedInner>) -> watch::Receiver<()> {
 }
 
 impl Session {
-    fn of(owner: &Database, principal: Option<Principal>, is_user: bool) -> Self {
-        let current = RwLock::new(CurrentRights { rules: owner.access().rules(), is_live: true });
-        let rights = Arc::new(ClientRights { owner: owner.clone(), principal, is_user, current });
-        Session { guard: Arc::new(Guard::new(Arc::clone(&rights) as Arc<dyn Permissions>)), rights }
+    fn of(
+        served: &Arc<ServedRules>,
+        rules: Arc<RuleSet>,
+        principal: Option<Principal>,
+        is_user: bool,
+        address: Option<Arc<str>>,
+    ) -> Self {
+        let current = RwLock::new(CurrentRights { rules, is_live: true });
+        let rights = Arc::new(ClientRights { served: Arc::clone(served), principal, is_user, address, current });
+        let guard = Arc::new(Guard::new(Arc::clone(&rights) as Arc<dyn Permissions>));
+        Session { guard: Some(guard), rights }
     }
 
     /// Returns the principal; `None` for a client without a credential, whose database has access
@@ -235,8 +407,15 @@ impl Session {
 
     /// Whether the session goes on: its credential is still accepted.
     pub fn is_live(&self) -> bool {
-        self.rights.refresh();
-        self.rights.current().is_live
+        self.is_of_owner() || {
+            self.rights.refresh();
+            self.rights.current().is_live
+        }
+    }
+
+    /// Whether the client is the owner of the database, who is never checked.
+    pub fn is_of_owner(&self) -> bool {
+        self.guard.is_none()
     }
 
     /// Handles a request of the session.
@@ -274,10 +453,10 @@ impl ClientRights {
     /// Whether the rules accept the credential.
     fn is_accepted_by(&self, rules: &RuleSet) -> bool {
         match &self.principal {
-            None => !rules.is_enabled(),
+            None => !self.served.is_enabled(),
             Some(principal) => {
-                !rules.is_enabled()
-                    || rules.admits(principal, self.owner.now()) && (!self.is_user || rules.has_user(&principal.name))
+                let now = self.served.owner.now();
+                rules.admits(principal, now) && (!self.is_user || rules.has_user(&principal.name))
             }
         }
     }
@@ -287,8 +466,8 @@ impl ClientRights {
         let CurrentRights { rules, is_live } = &*current;
         *is_live
             && match &self.principal {
-                Some(principal) if rules.is_enabled() => check(rules, principal),
-                _ => true,
+                Some(principal) => check(rules, principal),
+                None => !self.served.is_enabled(),
             }
     }
 }
@@ -310,10 +489,22 @@ impl Permissions for ClientRights {
         self.permits_by(|rules, principal| rules.allows_any(principal, operation, kind))
     }
 
+    fn denied(&self, refusal: &PermissionRefusal) {
+        if self.served.is_enabled() {
+            AuditLog::denied(&self.served, self.principal.as_ref(), refusal, self.address.as_ref());
+        }
+    }
+
     fn refresh(&self) {
-        let rules = self.owner.access().rules();
         let known = self.current();
-        let is_live = self.is_accepted_by(&rules);
+        // Rules that can't be read may have changed: nothing is permitted until they can.
+        let (rules, is_live) = match self.served.newest() {
+            Ok(rules) => {
+                let is_live = self.is_accepted_by(&rules);
+                (rules, is_live)
+            }
+            Err(_) => (Arc::clone(&known.rules), false),
+        };
         if known.is_live != is_live || !Arc::ptr_eq(&known.rules, &rules) {
             let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
             // Another thread may have brought newer rules.
@@ -328,8 +519,8 @@ impl Permissions for ClientRights {
 mod tests {
     use std::time::Duration;
 
-    use quire::system::{AccessRule, RulePattern, RuleSubject};
-    use quire::{Clock, ErrorKind, ManualClock, NewApiKey, NewJob, Timestamp};
+    use quire::system::{AccessRule, Command, RulePattern, RuleSubject, ScramMechanism};
+    use quire::{Clock, ErrorKind, ManualClock, NewApiKey, NewJob, NewPassword, Timestamp};
 
     use super::*;
 
@@ -365,6 +556,18 @@ mod tests {
             tokio::task::spawn_blocking(work).await.expect("no panic")
         };
         assert_eq!(aside, Ok(true));
+    }
+
+    #[tokio::test]
+    async fn the_owner_is_not_checked_in_a_session_of_its_own_server() {
+        let (_directory, _, served) = served();
+        let owned = ServedDatabase::owned(served.owner().clone());
+        served.owner().access().init("root").expect("initialised");
+        assert_eq!(stats(&owned.get()), Err(ErrorKind::NotPermitted), "outside of a session");
+        let session = owned.session(&Credential::Key("qk_wrong")).expect("no credential is needed");
+        assert!(session.is_live() && session.is_of_owner() && !owned.is_access_enabled());
+        assert_eq!(session.scope(async { stats(&owned.get()) }).await, Ok(true));
+        assert_eq!(served.session(&Credential::Absent).err(), Some(AuthenticationError::Missing));
     }
 
     #[tokio::test]
@@ -418,7 +621,7 @@ mod tests {
         let secrets = RulePattern::Literal("secrets".to_owned());
         access.add_rule(&ann, &AccessRule::allow(Operation::Create, ResourceKind::Cluster, cluster)).expect("added");
         access.add_rule(&ann, &AccessRule::deny(Operation::All, ResourceKind::Topic, secrets)).expect("added");
-        let session = served.session(&Credential::Verified(VerifiedName::Peer("ann"))).expect("a session");
+        let session = served.session(&Credential::Verified(&Principal::named("ann"))).expect("a session");
         let database = served.of(&session);
         database.topic("orders").create(1).expect("created");
         let refused = database.topic("secrets").create(1).expect_err("it is denied");
@@ -426,20 +629,107 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_verified_name_acts_by_its_rules_and_a_password_needs_its_user() {
-        let (_directory, _, served) = served();
+    async fn a_verified_name_acts_by_its_rules_and_an_authenticated_one_needs_its_user() {
+        let (_directory, clock, served) = served();
         let access = served.owner().access();
         access.init("root").expect("initialised");
         let (subject, rule) = may_describe("CN=ann");
         access.add_rule(&subject, &rule).expect("added");
-        let peer = served.session(&Credential::Verified(VerifiedName::Peer("CN=ann"))).expect("a session");
+        let ann = Principal::named("CN=ann");
+        let peer = served.session(&Credential::Verified(&ann)).expect("a session");
         assert_eq!(stats(&served.of(&peer)), Ok(true));
-        let by_password = served.session(&Credential::Verified(VerifiedName::Password("CN=ann")));
-        assert_eq!(by_password.err(), Some(AuthenticationError::Wrong));
+        assert_eq!(served.session(&Credential::Authenticated(&ann)).err(), Some(AuthenticationError::Wrong));
         access.create_user("bob", &["monitor"]).expect("created");
-        let bob = served.session(&Credential::Verified(VerifiedName::Password("bob"))).expect("a session");
+        let bob = served.session(&Credential::Authenticated(&Principal::named("bob"))).expect("a session");
         assert_eq!(stats(&served.of(&bob)), Ok(true));
         access.drop_user("bob").expect("dropped");
         assert_eq!(stats(&served.of(&bob)), Err(ErrorKind::NotPermitted));
+        // A certificate that ends.
+        let end = Timestamp::from_micros(2_000_000);
+        let ending = Principal { expires: Some(end), ..ann };
+        let peer = served.session(&Credential::Verified(&ending)).expect("a session");
+        assert_eq!(stats(&served.of(&peer)), Ok(true));
+        clock.set(end);
+        assert_eq!((peer.is_live(), stats(&served.of(&peer))), (false, Err(ErrorKind::NotPermitted)));
+        assert_eq!(served.session(&Credential::Verified(&ending)).err(), Some(AuthenticationError::Wrong));
+    }
+
+    #[tokio::test]
+    async fn a_principal_has_the_roles_of_its_credential_and_those_that_do_not_exist_give_nothing() {
+        let (_directory, _, served) = served();
+        let access = served.owner().access();
+        access.init("root").expect("initialised");
+        let session = |roles: &[&str]| {
+            let roles = roles.iter().map(|role| Arc::from(*role)).collect();
+            let principal = Principal { roles, ..Principal::named("anna") };
+            stats(&served.of(&served.session(&Credential::Verified(&principal)).expect("a session")))
+        };
+        assert_eq!(session(&[]), Err(ErrorKind::NotPermitted));
+        assert_eq!(session(&["unknown"]), Err(ErrorKind::NotPermitted));
+        assert_eq!(session(&["unknown", "monitor"]), Ok(true));
+        let denial = AccessRule::deny(Operation::Describe, ResourceKind::Queue, RulePattern::Any);
+        access.put_role("blind", &[denial]).expect("put");
+        assert_eq!(session(&["monitor", "blind"]), Err(ErrorKind::NotPermitted), "a denial of a role wins");
+    }
+
+    #[tokio::test]
+    async fn a_session_of_a_password_ends_with_the_next_password() {
+        let (_directory, _, served) = served();
+        let access = served.owner().access();
+        access.init("root").expect("initialised");
+        access.create_user("ann", &["monitor"]).expect("created");
+        for mechanism in ScramMechanism::ALL {
+            access.set_password("ann", "first", NewPassword::default()).expect("set");
+            let password = access.rules().scram("ann", mechanism).cloned().map(Arc::new);
+            let principal = Principal { password, ..Principal::named("ann") };
+            let session = served.session(&Credential::Authenticated(&principal)).expect("a session");
+            assert_eq!(stats(&served.of(&session)), Ok(true));
+            // Roles change rights, and no password.
+            access.change(&[Command::SetRoles { user: "ann", roles: &["monitor", "reader"] }]).expect("changed");
+            assert!(session.is_live());
+            let waiting = tokio::spawn({
+                let (served, session) = (served.clone(), session.clone());
+                async move { served.ended(&session).await }
+            });
+            // The same text is another password, too: its salt is another.
+            access.set_password("ann", "first", NewPassword::default()).expect("set");
+            waiting.await.expect("it ends");
+            assert_eq!(stats(&served.of(&session)), Err(ErrorKind::NotPermitted));
+            assert_eq!(served.session(&Credential::Authenticated(&principal)).err(), Some(AuthenticationError::Wrong));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_saw_access_control_enabled_checks_its_clients_until_it_stops() {
+        let (_directory, _, served) = served();
+        let access = served.owner().access();
+        let open = served.session(&Credential::Absent).expect("open");
+        let key = access.init("root").expect("initialised");
+        let root = served.session(&Credential::Key(key.reveal())).expect("the key is valid");
+        access.disable().expect("disabled");
+        assert!(served.is_access_enabled());
+        assert_eq!(served.session(&Credential::Absent).err(), Some(AuthenticationError::Missing));
+        assert_eq!((open.is_live(), stats(&served.of(&open))), (false, Err(ErrorKind::NotPermitted)));
+        // Users, keys and rules stay in effect here.
+        assert_eq!((root.is_live(), stats(&served.of(&root))), (true, Ok(true)));
+        access.drop_key(key.id()).expect("dropped");
+        assert_eq!((root.is_live(), stats(&served.of(&root))), (false, Err(ErrorKind::NotPermitted)));
+    }
+
+    #[tokio::test]
+    async fn rules_that_can_not_be_read_permit_nothing() {
+        let (directory, _, served) = served();
+        let open = served.session(&Credential::Absent).expect("open");
+        let other = Database::builder(directory.path()).open().expect("a second handle");
+        let marker = "a-user-whose-record-is-damaged";
+        other.access().create_user(marker, &[]).expect("created");
+        let segment = directory.path().join("shard-0000/00000000000000000001.log");
+        let bytes = std::fs::read(&segment).expect("readable");
+        let at = bytes.windows(marker.len()).position(|window| window == marker.as_bytes()).expect("it is in the log");
+        let file = std::fs::File::options().write(true).open(&segment).expect("opened");
+        std::os::unix::fs::FileExt::write_all_at(&file, b"?", at as u64).expect("written");
+        assert!(served.is_access_enabled());
+        assert_eq!(served.session(&Credential::Absent).err(), Some(AuthenticationError::Unreadable));
+        assert_eq!((open.is_live(), stats(&served.of(&open))), (false, Err(ErrorKind::NotPermitted)));
     }
 }

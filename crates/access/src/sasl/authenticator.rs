@@ -1,6 +1,7 @@
 //! The part of SASL that all connections of a server share.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -59,8 +60,8 @@ pub struct SaslAuthenticator {
     freed: Notify,
 }
 
-/// The response to a message of a client that has not failed.
-#[derive(Debug, PartialEq, Eq)]
+/// The response to a message of a client that has not failed. It shows no message.
+#[derive(PartialEq, Eq)]
 pub enum SaslProgress {
     /// Send this message. The client answers it.
     Challenge(Vec<u8>),
@@ -71,6 +72,15 @@ pub enum SaslProgress {
         /// The last message of the mechanism.
         message: Vec<u8>,
     },
+}
+
+impl fmt::Debug for SaslProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SaslProgress::Challenge(_) => f.write_str("Challenge"),
+            SaslProgress::Authenticated { principal, .. } => write!(f, "Authenticated({:?})", principal.name),
+        }
+    }
 }
 
 impl SaslAuthenticator {

@@ -29,8 +29,8 @@ enum ExchangeState {
     Ended,
 }
 
-/// The response to a message of the client.
-#[derive(Debug, PartialEq, Eq)]
+/// The response to a message of the client. It shows no message.
+#[derive(PartialEq, Eq)]
 pub enum SaslStep {
     /// Send this message. The client answers it.
     Challenge(Vec<u8>),
@@ -117,6 +117,16 @@ impl SaslExchange {
                 Ok(step)
             }
             ExchangeState::Ended => Err(SaslFailure),
+        }
+    }
+}
+
+impl fmt::Debug for SaslStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SaslStep::Challenge(_) => f.write_str("Challenge"),
+            SaslStep::Authenticated { principal, .. } => write!(f, "Authenticated({:?})", principal.name),
+            SaslStep::Password(_) => f.write_str("Password"),
         }
     }
 }

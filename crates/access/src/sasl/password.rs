@@ -4,6 +4,7 @@
 //! time does not tell which ones these are, or whether the user exists.
 
 use std::fmt;
+use std::sync::Arc;
 
 use quire::scram_credential;
 use quire::system::{Principal, RuleSet, ScramCredential, ScramMechanism};
@@ -62,7 +63,7 @@ impl PasswordCheck {
     }
 
     pub(super) fn principal(&self) -> Principal {
-        Principal { name: self.user.as_str().into(), key: None, expires: None }
+        Principal { password: Some(Arc::new(self.credential.clone())), ..Principal::named(self.user.as_str()) }
     }
 
     pub(super) fn name(&self, secret: &SaslSecret) -> [u8; 32] {

@@ -9,6 +9,9 @@
 //!
 //! The server computes three HMACs and a hash, and no PBKDF2.
 
+use std::fmt;
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use quire::system::{Principal, ScramCredential, ScramMechanism};
@@ -17,8 +20,7 @@ use super::exchange::{Credentials, NONCE_BYTES, SaslFailure, SaslStep};
 use super::hashes::{hash, hmac, is_equal};
 use super::scram_message::{ClientFinal, ClientFirst};
 
-/// A SCRAM exchange that has not ended.
-#[derive(Debug)]
+/// A SCRAM exchange that has not ended. It shows its mechanism only.
 pub(super) struct ScramExchange {
     mechanism: ScramMechanism,
     nonce: String,
@@ -27,7 +29,6 @@ pub(super) struct ScramExchange {
 }
 
 /// The facts of the first two messages.
-#[derive(Debug)]
 struct SentChallenge {
     /// The header of the first message: whether the client supports channel binding.
     header: String,
@@ -77,6 +78,12 @@ impl ScramExchange {
     }
 }
 
+impl fmt::Debug for ScramExchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ScramExchange({})", self.mechanism.name())
+    }
+}
+
 impl SentChallenge {
     fn finish(self, last: &ClientFinal<'_>, with: Credentials<'_>) -> Result<SaslStep, SaslFailure> {
         let ScramCredential { mechanism, ref stored_key, ref server_key, .. } = self.credential;
@@ -96,7 +103,7 @@ impl SentChallenge {
         if !(is_right && self.is_known && is_current) {
             return Err(SaslFailure);
         }
-        let principal = Principal { name: self.user.into(), key: None, expires: None };
+        let principal = Principal { password: Some(Arc::new(self.credential)), ..Principal::named(self.user) };
         let message = format!("v={}", STANDARD.encode(server_signature)).into_bytes();
         Ok(SaslStep::Authenticated { principal, message })
     }

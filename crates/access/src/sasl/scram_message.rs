@@ -1,12 +1,13 @@
 //! The messages of a SCRAM client (RFC 5802, section 7).
 
 use std::borrow::Cow;
+use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// The first message of a client.
-#[derive(Debug, PartialEq, Eq)]
+/// The first message of a client. It shows its user only.
+#[derive(PartialEq, Eq)]
 pub(super) struct ClientFirst<'m> {
     /// The header of GS2, with its last comma.
     pub(super) header: &'m str,
@@ -16,8 +17,8 @@ pub(super) struct ClientFirst<'m> {
     pub(super) nonce: &'m str,
 }
 
-/// The last message of a client.
-#[derive(Debug, PartialEq, Eq)]
+/// The last message of a client. It shows nothing of it.
+#[derive(PartialEq, Eq)]
 pub(super) struct ClientFinal<'m> {
     /// The header of GS2 and the data of a channel binding.
     pub(super) binding: Vec<u8>,
@@ -57,6 +58,18 @@ impl<'m> ClientFinal<'m> {
         let proof = STANDARD.decode(proof).ok()?;
         let is_valid = is_nonce(nonces) && attributes.all(is_extension);
         is_valid.then_some(ClientFinal { binding, nonces, proof, without_proof })
+    }
+}
+
+impl fmt::Debug for ClientFirst<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClientFirst({:?})", self.user)
+    }
+}
+
+impl fmt::Debug for ClientFinal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientFinal")
     }
 }
 

@@ -1,6 +1,7 @@
 //! Exchanges as clients have them: those of the RFCs, wrong ones, and arbitrary bytes.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,6 +13,7 @@ use tempfile::TempDir;
 
 use super::exchange::{MESSAGE_BYTES_MAX, SaslExchange, SaslFailure, SaslStep};
 use super::hashes::{hash, hmac};
+use super::scram_message::ClientFinal;
 use super::{SaslMechanism, SaslSecret};
 
 const PASSWORD: &str = "pencil";
@@ -125,8 +127,10 @@ fn proven(
     (format!("{without_proof},p={}", STANDARD.encode(proof)), format!("v={}", STANDARD.encode(of_server)))
 }
 
-fn principal(name: &str) -> Principal {
-    Principal { name: name.into(), key: None, expires: None }
+/// The principal that has presented its password.
+fn principal(world: &World, name: &str, mechanism: ScramMechanism) -> Principal {
+    let password = world.database.access().rules().scram(name, mechanism).cloned().map(Arc::new);
+    Principal { password: Some(password.expect("it has a password")), ..Principal::named(name) }
 }
 
 /// RFC 7677, section 3; for SHA-512 as another implementation computes it.
@@ -151,7 +155,8 @@ fn the_exchange_of_the_rfc_is_the_same_to_the_byte() {
         assert_eq!(challenge, format!("r={nonces},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"));
         let done = world.answer(&mut exchange, format!("c=biws,r={nonces},p={proof}"));
         let message = format!("v={signature}").into_bytes();
-        assert_eq!(done, Ok(SaslStep::Authenticated { principal: principal("user"), message }));
+        let principal = principal(&world, "user", mechanism);
+        assert_eq!(done, Ok(SaslStep::Authenticated { principal, message }));
     }
 }
 
@@ -169,7 +174,8 @@ fn a_client_may_support_channel_binding_name_itself_twice_and_send_extensions() 
             let mut exchange = scram(mechanism, 1);
             let challenge = world.challenge(&mut exchange, first);
             let (last, signature) = last_message(mechanism, PASSWORD, first, &challenge);
-            let expect = SaslStep::Authenticated { principal: principal("ann"), message: signature.into_bytes() };
+            let principal = principal(&world, "ann", mechanism);
+            let expect = SaslStep::Authenticated { principal, message: signature.into_bytes() };
             assert_eq!(world.answer(&mut exchange, last), Ok(expect), "{first}");
         }
     }
@@ -469,6 +475,25 @@ fn nothing_shows_a_password() {
     let mut exchange = SaslExchange::new(SaslMechanism::Plain, [0; 24]);
     let step = world.answer(&mut exchange, format!("\0ann\0{PASSWORD}")).expect("a check");
     assert!(!format!("{step:?} {exchange:?} {:?}", world.secret).contains(PASSWORD));
+}
+
+#[test]
+fn nothing_shows_a_message_of_scram() {
+    let world = World::new();
+    for mechanism in ScramMechanism::ALL {
+        let (mut exchange, first) = (scram(mechanism, 1), "n,,n=ann,r=client-nonce");
+        let challenge = world.challenge(&mut exchange, first);
+        let (last, signature) = last_message(mechanism, PASSWORD, first, &challenge);
+        let parsed = ClientFinal::parse(&last).expect("valid");
+        let shown = format!("{exchange:?} {:?} {parsed:?}", SaslStep::Challenge(challenge.clone().into_bytes()));
+        let done = world.answer(&mut exchange, last.clone()).expect("authenticated");
+        let shown = format!("{shown} {done:?} {exchange:?}");
+        let proof = last.rsplit_once("p=").expect("a proof").1;
+        let raw = format!("{:?}", signature.as_bytes());
+        for secret in ["client-nonce", &*challenge, proof, &signature[2..], raw.trim_matches(['[', ']'])] {
+            assert!(!shown.contains(secret), "{shown}");
+        }
+    }
 }
 
 #[test]

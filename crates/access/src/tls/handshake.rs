@@ -5,10 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use quire::Timestamp;
+use quire::system::Principal;
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::certificate;
 use super::server::ServerTls;
 use super::settings::{ClientCertificates, TlsProtocol};
 use crate::peer::TlsPeer;
@@ -36,7 +40,10 @@ impl ServerTls {
             return refused("the client names no protocol (ALPN)");
         }
         let principal = match session.peer_certificates() {
-            Some([own, ..]) => state.name_of(own)?,
+            Some(chain @ [own, ..]) => match state.name_of(own)? {
+                Some(name) => Some(Principal { expires: Some(expiry(chain)?), ..Principal::named(name) }),
+                None => None,
+            },
             _ => None,
         };
         let needs_name = state.settings.client_certificates == ClientCertificates::Required
@@ -44,8 +51,21 @@ impl ServerTls {
         if needs_name && principal.is_none() {
             return refused("no rule gives the certificate of the client a name");
         }
-        Ok((TlsByteStream(stream), TlsPeer { principal: principal.map(Arc::from) }))
+        Ok((TlsByteStream(stream), TlsPeer { principal }))
     }
+}
+
+/// The time from which on no certificate of a chain is valid. Its last second counts as valid.
+///
+/// # Errors
+/// When a certificate can't be read.
+fn expiry(chain: &[CertificateDer<'_>]) -> io::Result<Timestamp> {
+    let mut end = i64::MAX;
+    for certificate in chain {
+        end = end.min(certificate::end(certificate)?);
+    }
+    let after_ms = u64::try_from(end).unwrap_or(0).saturating_add(1).saturating_mul(1_000);
+    Ok(Timestamp::from_millis(after_ms))
 }
 
 impl AsyncRead for TlsByteStream {

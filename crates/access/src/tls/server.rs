@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,13 +10,14 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig};
 
 use super::certificate;
 use super::names::NameRule;
 use super::settings::{ClientCertificates, TlsProtocol, TlsSettings, TlsVersion};
+use crate::file_stamp::FileStamp;
 use crate::live::LiveSettings;
 
 /// Largest file that is read, in bytes. Lists of revoked certificates are the largest ones.
@@ -57,19 +58,9 @@ struct ProtocolConfigs {
     kafka: Arc<ServerConfig>,
 }
 
-/// A file at one moment. Another stamp means that the file has changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct FileStamp(Option<(u64, u64, i64, i64, u64)>);
-
-impl FileStamp {
-    fn of(path: &Path) -> Self {
-        let stamp = |file: fs::Metadata| (file.dev(), file.ino(), file.mtime(), file.mtime_nsec(), file.len());
-        FileStamp(fs::metadata(path).ok().map(stamp))
-    }
-
-    fn of_all(settings: &TlsSettings) -> Vec<Self> {
-        settings.files().map(FileStamp::of).collect()
-    }
+/// The files at this moment.
+fn stamps_of(settings: &TlsSettings) -> Vec<FileStamp> {
+    settings.files().map(FileStamp::of).collect()
 }
 
 impl ServerTls {
@@ -80,7 +71,7 @@ impl ServerTls {
     /// file.
     pub fn load(settings: &TlsSettings) -> io::Result<Arc<Self>> {
         // Read before the files: a file that changes meanwhile has another stamp later.
-        let tried = Mutex::new(FileStamp::of_all(settings));
+        let tried = Mutex::new(stamps_of(settings));
         let state = LiveSettings::new(TlsState::load(settings)?);
         Ok(Arc::new(ServerTls { state, tried }))
     }
@@ -90,7 +81,7 @@ impl ServerTls {
     /// # Errors
     /// Like [`ServerTls::load`]. Nothing changes then.
     pub fn replace(&self, settings: &TlsSettings) -> io::Result<()> {
-        let stamps = FileStamp::of_all(settings);
+        let stamps = stamps_of(settings);
         let loaded = TlsState::load(settings);
         // Files of other settings that can't be used are not tried again by themselves.
         if loaded.is_ok() || *settings == self.state().settings {
@@ -107,7 +98,7 @@ impl ServerTls {
     /// Like [`ServerTls::replace`].
     pub fn refresh(&self) -> io::Result<bool> {
         let current = self.state.current();
-        if *self.tried() == FileStamp::of_all(&current.settings) {
+        if *self.tried() == stamps_of(&current.settings) {
             return Ok(false);
         }
         self.replace(&current.settings).map(|()| true)
@@ -174,8 +165,15 @@ impl TlsState {
         let config_of = |protocol: TlsProtocol| {
             let mut config = config.clone();
             config.alpn_protocols = protocol.negotiated();
-            config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
-            config.ticketer = ticketer()?;
+            if settings.client_certificates == ClientCertificates::None {
+                config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
+                config.ticketer = ticketer()?;
+            } else {
+                // A resumed session would skip the check of the client's certificate, which may
+                // have ended since.
+                config.session_storage = Arc::new(NoServerSessionStorage {});
+                config.send_tls13_tickets = 0;
+            }
             io::Result::Ok(Arc::new(config))
         };
         let configs = ProtocolConfigs {

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use quire::Timestamp;
+use quire::system::Principal;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType, IsCa, KeyIdMethod,
     KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, HandshakeKind, RootCertStore};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -238,6 +240,49 @@ async fn a_client_certificate_is_required_optional_or_not_requested() {
         assert_eq!(served(Some(&expired)).await, ended, "expired: {settings:?}");
         assert_eq!(served(Some(&foreign.0)).await, other, "of another authority: {settings:?}");
     }
+}
+
+#[tokio::test]
+async fn a_session_is_resumed_only_where_no_client_certificate_is_requested() {
+    let authority = Authority::new();
+    let server = authority.sign("server", |_| {});
+    let own = authority.sign("own", |_| {});
+    let required = authority.mutual(&server);
+    let optional = TlsSettings { client_certificates: ClientCertificates::Optional, ..required.clone() };
+    for (settings, second) in [
+        (authority.settings(&server), HandshakeKind::Resumed),
+        (optional, HandshakeKind::Full),
+        (required, HandshakeKind::Full),
+    ] {
+        for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+            let listener = listener(&settings, TlsProtocol::Http).await;
+            let client = authority.client_of(&[version], &[], Some(&own));
+            for expected in [HandshakeKind::Full, second] {
+                let (_served, connected) = talk(&listener, &client).await;
+                let connected = connected.expect("served");
+                let kind = connected.get_ref().1.handshake_kind();
+                assert_eq!(kind, Some(expected), "{version:?} {:?}", settings.client_certificates);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_principal_of_a_certificate_expires_with_it() {
+    let authority = Authority::new();
+    let server = authority.sign("server", |_| {});
+    let own = authority.sign("own", |params| {
+        params.distinguished_name.push(DnType::CommonName, "anna");
+        params.not_after = date_time_ymd(2999, 1, 1);
+    });
+    let rule = "cn:{name} => {name}".parse().expect("a rule");
+    let settings = TlsSettings { client_names: vec![rule], ..authority.mutual(&server) };
+    let listener = listener(&settings, TlsProtocol::Http).await;
+    let (served, _client) = talk(&listener, &authority.client(&[], Some(&own))).await;
+    let principal = served.expect("served").peer.verified().expect("it has a name");
+    let end_s = u64::try_from(date_time_ymd(2999, 1, 1).unix_timestamp()).expect("after 1970");
+    let expires = Some(Timestamp::from_millis((end_s + 1) * 1_000));
+    assert_eq!(principal, Principal { expires, ..Principal::named("anna") });
 }
 
 #[tokio::test]
