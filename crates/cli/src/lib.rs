@@ -17,10 +17,12 @@ mod kafka;
 pub mod latencies;
 mod logging;
 mod memory;
+mod oidc;
 pub mod opening;
 #[cfg(feature = "otlp")]
 mod otlp;
 pub mod outside;
+mod private_directory;
 mod profile;
 mod progress;
 mod reload;

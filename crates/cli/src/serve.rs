@@ -18,6 +18,7 @@ use crate::http::HttpArgs;
 use crate::kafka::KafkaArgs;
 use crate::logging::LogArgs;
 use crate::memory::MemoryArgs;
+use crate::oidc::OidcArgs;
 use crate::profile::ProfileArg;
 use crate::reload::Reload;
 use crate::servers::{Addresses, Servers, outlive_hangups};
@@ -50,6 +51,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     tls: TlsArgs,
     #[command(flatten)]
+    oidc: OidcArgs,
+    #[command(flatten)]
     log: LogArgs,
     #[cfg(feature = "otlp")]
     #[command(flatten)]
@@ -81,6 +84,7 @@ impl Serve {
         let _ = quire_mapped::give_back_large(LARGE_BYTES);
         self.check()?;
         let tls = self.tls.load()?;
+        let tokens = self.oidc.load()?;
         self.addresses.check(tls.as_ref())?;
         #[cfg(feature = "otlp")]
         let mut export = self.otlp.start()?;
@@ -100,7 +104,7 @@ impl Serve {
         if let Some(tls) = &tls {
             log_certificate(tls);
         }
-        let servers = Servers::start(&database, &self.addresses, self.server_settings()?, tls)?;
+        let servers = Servers::start(&database, &self.addresses, self.server_settings()?, tls, tokens)?;
         #[cfg(feature = "otlp")]
         export.iter_mut().for_each(|export| export.export_metrics(servers.metrics()));
         let has_access_control = database.access().rules().is_enabled();
@@ -160,8 +164,8 @@ impl Serve {
         let connections = self.connections.add(&mut ServerSettings::default());
         let (kafka, http) = (self.kafka.settings().map(drop), self.http.settings().map(drop));
         let advertised = self.kafka.check_advertised(self.addresses.kafka.len());
-        let tls = self.tls.settings().map(drop);
-        let checked = [kafka, advertised, http, self.grpc.settings().map(drop), connections, tls, database];
+        let (tls, oidc) = (self.tls.settings().map(drop), self.oidc.settings().map(drop));
+        let checked = [kafka, advertised, http, self.grpc.settings().map(drop), connections, tls, oidc, database];
         let problems = checked.into_iter().filter_map(|checked| match checked {
             Err(CommandError::Message(problem)) => Some(problem),
             _ => None,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use quire::Database;
 use quire_access::budget::ByteBudget;
-use quire_access::{ConnectionLimits, ServerTls, TlsSettings, Traffic, check_address};
+use quire_access::{ConnectionLimits, ServerTls, TlsSettings, TokenVerifier, Traffic, check_address};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -110,6 +110,7 @@ impl Servers {
         wanted: &Addresses,
         mut settings: ServerSettings,
         tls: Option<Arc<ServerTls>>,
+        tokens: Option<Arc<TokenVerifier>>,
     ) -> Result<Self> {
         settings.fit_handles()?;
         let budget = settings.budget;
@@ -121,14 +122,14 @@ impl Servers {
         let kafka = kafka.with_budget(budget.clone());
         let http = quire_http::Server::bind_with(database.clone(), wanted.http.address.clone(), settings.http);
         let http = runtime.block_on(http).map_err(|error| not_bound(&wanted.http, "--http", &error))?;
-        let mut http = http.with_budget(budget.clone());
+        let mut http = tokens.iter().cloned().fold(http.with_budget(budget.clone()), quire_http::Server::with_tokens);
         let http_tls = tls_of(&wanted.http)?;
         if let Some(tls) = http_tls.clone() {
             http = http.with_tls(tls).map_err(|error| not_bound(&wanted.http, "--http", &error))?;
         }
         let grpc = quire_grpc::Server::bind_with(database.clone(), wanted.grpc.address.clone(), settings.grpc);
         let grpc = runtime.block_on(grpc).map_err(|error| not_bound(&wanted.grpc, "--grpc", &error))?;
-        let mut grpc = grpc.with_budget(budget.clone());
+        let mut grpc = tokens.into_iter().fold(grpc.with_budget(budget.clone()), quire_grpc::Server::with_tokens);
         let grpc_tls = tls_of(&wanted.grpc)?;
         if let Some(tls) = grpc_tls.clone() {
             grpc = grpc.with_tls(tls).map_err(|error| not_bound(&wanted.grpc, "--grpc", &error))?;

@@ -109,7 +109,7 @@ impl Demo {
             return self.explore(data, &self.addresses, &Example::shop()).write(out);
         }
         let database = open(Database::builder(data).durability(durability))?.database;
-        let servers = Servers::start(&database, &self.addresses, ServerSettings::default(), None)?;
+        let servers = Servers::start(&database, &self.addresses, ServerSettings::default(), None, None)?;
         let served = self.serve(&database, &servers, data, input, out);
         servers.stop()?;
         served

@@ -45,6 +45,15 @@ impl HttpClient {
         client.map(|client| HttpClient { client }).map_err(|error| CommandError::new(error.to_string()))
     }
 
+    /// A client of the server that this process runs for itself. It sends no credential.
+    ///
+    /// # Errors
+    /// When the address is invalid.
+    pub(super) fn of_owner(address: &ServerAddress) -> Result<Self> {
+        let client = Client::builder(address.as_str()).without_retries().build();
+        client.map(|client| HttpClient { client }).map_err(|error| CommandError::new(error.to_string()))
+    }
+
     /// The address, as `--http` takes it.
     pub(crate) fn address(&self) -> String {
         self.client.address().to_owned()

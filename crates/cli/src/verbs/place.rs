@@ -1,16 +1,18 @@
 //! The database of a command: behind a running server (`--http`), or in a directory (`--data`).
 //!
 //! Both are read in one way. For a directory, this process opens the database and serves it to
-//! itself on a free loopback port. The output therefore never depends on how the database was
-//! reached.
+//! itself on a Unix socket. The output therefore never depends on how the database was reached.
+//!
+//! The directory of the socket can only be opened by the user of this process, who owns the
+//! database: its access rules do not apply to this user, and nobody else can connect.
 
 use std::error::Error as _;
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
 use quire::Database;
+use quire_access::ListenAddress;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -21,6 +23,7 @@ use crate::durability::DurabilityArg;
 use crate::failure::{CommandError, Result, aside};
 use crate::graph_memory::GraphMemoryArgs;
 use crate::opening::open;
+use crate::private_directory::PrivateDirectory;
 use crate::profile::ProfileArg;
 use crate::server_address::ServerAddress;
 use crate::threads;
@@ -86,7 +89,7 @@ impl DatabaseArgs {
             (Some(address), _) => verb(&HttpClient::with_key(address, &self.key)?),
             (None, Some(folder)) => {
                 let served = self.serve(folder)?;
-                let done = HttpClient::new(&served.address.into()).and_then(|client| verb(&client));
+                let done = HttpClient::of_owner(&served.address).and_then(|client| verb(&client));
                 served.close();
                 done
             }
@@ -131,28 +134,31 @@ impl DatabaseArgs {
 #[derive(Debug)]
 struct LocalServer {
     runtime: Runtime,
-    address: SocketAddr,
+    address: ServerAddress,
     stop: oneshot::Sender<()>,
     task: JoinHandle<std::io::Result<()>>,
+    // Removed after the socket.
+    _directory: PrivateDirectory,
 }
 
 impl LocalServer {
     fn start(database: Database) -> Result<Self> {
         let runtime = threads::start(1)?;
         let failed = |error| CommandError::at("serve the database to this process", error);
-        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let directory = PrivateDirectory::create().map_err(failed)?;
+        let socket = ListenAddress::Unix(directory.path().join("http.sock"));
         // No other client shares the memory of responses.
         let memory_bytes_max = quire_http::Settings::MEMORY_BYTES_MOST;
         let settings = quire_http::Settings { memory_bytes_max, ..quire_http::Settings::default() };
-        let server = quire_http::Server::bind_with(database, any_port.into(), settings);
-        let server = runtime.block_on(server).map_err(failed)?;
+        let server = quire_http::Server::bind_with(database, socket, settings);
+        let server = runtime.block_on(server).map_err(failed)?.for_owner();
         let (stop, stopped) = oneshot::channel();
-        let address = server.address().tcp().expect("it is bound to TCP");
+        let address = server.address().clone().into();
         let task = runtime.spawn(server.run(async {
             // A dropped sender stops the server too.
             let _ = stopped.await;
         }));
-        Ok(LocalServer { runtime, address, stop, task })
+        Ok(LocalServer { runtime, address, stop, task, _directory: directory })
     }
 
     /// Stops the server. The database is closed when this returns.

@@ -13,8 +13,11 @@ mod logs;
 mod metrics;
 #[cfg(feature = "otlp")]
 mod otlp;
+#[cfg(target_os = "linux")]
+mod owner;
 mod produce;
 mod readme;
+mod secrets;
 mod serve;
 mod settings;
 mod support;
