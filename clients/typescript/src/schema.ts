@@ -2017,10 +2017,10 @@ export interface components {
              * @description The damage found since the database was opened, at most 16 places: file, byte
              *     and record.
              */
-            damaged: string[];
-            durability: string;
+            damaged?: string[] | null;
+            durability?: string | null;
             /** @description Background duties whose last run failed. No promise is broken by that. */
-            failing: components["schemas"]["FailingStats"][];
+            failing?: components["schemas"]["FailingStats"][] | null;
             /**
              * @description * `no_space`: a commit was refused for lack of disk space, and no commit that needs space
              *       has succeeded since. Commits that free space still work.
@@ -2030,7 +2030,8 @@ export interface components {
              *     * `ok`: otherwise.
              */
             status: string;
-            version: string;
+            /** @description A client without a session gets the status only. */
+            version?: string | null;
         };
         /** @description Extends a lease to `lease_ms` from now, if given, and stores the progress. */
         Heartbeat: {

@@ -2,10 +2,11 @@
 //! no other client sends that header. Pages of this server and of allowed origins call with
 //! gRPC-Web.
 //!
-//! A browser reaches this server over HTTP/1.1, or through a proxy. Over HTTP/1.1, `Host` must name
-//! this server: otherwise an attacker could point a name of theirs at this address, and their page
-//! would have the origin of this server.
+//! Over HTTP/1.1, `Host` must name this server: otherwise an attacker could point a name of theirs
+//! at this address, and their page would have the origin of this server. Browsers have HTTP/2 over
+//! TLS only. The authority of their calls is checked alike.
 
+use quire_access::Peer;
 use quire_access::browser::{HostProblem, check_host, is_allowed_origin, is_own_origin};
 use tonic::Status;
 use tonic::codegen::http::header::{
@@ -61,13 +62,24 @@ impl BrowserGate {
     /// The name by which the client reaches this server.
     fn host<'r, B>(&self, call: &'r Request<B>, from: Option<&CallOrigin>) -> Result<&'r str, Status> {
         if call.version() >= Version::HTTP_2 {
-            return Ok(call.uri().authority().map_or("", |authority| authority.as_str()));
+            let host = call.uri().authority().map_or("", |authority| authority.as_str());
+            return match from {
+                Some(from) if from.peer.has_tls() && is_of_browser(call.headers()) => {
+                    self.check_authority(&from.peer, host)
+                }
+                _ => Ok(host),
+            };
         }
         let mut hosts = call.headers().get_all(HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else { return Err(invalid_host()) };
         let host = host.to_str().map_err(|_| invalid_host())?;
         let from = from.expect("every connection has its origin");
-        match check_host(&self.hosts, &from.peer, host) {
+        self.check_authority(&from.peer, host)
+    }
+
+    /// Checks that a name stands for this server.
+    fn check_authority<'r>(&self, peer: &Peer, host: &'r str) -> Result<&'r str, Status> {
+        match check_host(&self.hosts, peer, host) {
             Ok(()) => Ok(host),
             Err(HostProblem::Invalid) => Err(invalid_host()),
             Err(HostProblem::Unknown) => Err(unknown_host(host)),
@@ -94,6 +106,12 @@ impl BrowserGate {
     }
 }
 
+/// Whether a browser sends the call. Other clients name the server as they like over HTTP/2, and so
+/// do proxies.
+fn is_of_browser(headers: &HeaderMap) -> bool {
+    headers.contains_key(ORIGIN) || headers.contains_key(SEC_FETCH_SITE)
+}
+
 /// Whether a browser says that the call is part of a page of another site.
 fn is_of_another_site(headers: &HeaderMap) -> bool {
     headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site" || site == "same-site")
@@ -116,7 +134,7 @@ pub(crate) fn answer<R: Default>(entry: GateResult) -> Response<R> {
             *response.status_mut() = StatusCode::NO_CONTENT;
             let headers = response.headers_mut();
             headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST"));
-            let asked = "content-type, x-grpc-web, x-user-agent, grpc-timeout, idempotency-key";
+            let asked = "authorization, content-type, x-grpc-web, x-user-agent, grpc-timeout, idempotency-key";
             headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(asked));
             headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
             allow(headers, origin);
@@ -127,6 +145,8 @@ pub(crate) fn answer<R: Default>(entry: GateResult) -> Response<R> {
 
 #[cfg(test)]
 mod tests {
+    use quire_access::TlsPeer;
+
     use super::*;
 
     fn is_called(headers: &[(&str, &str)]) -> bool {
@@ -135,6 +155,23 @@ mod tests {
         let call = headers.iter().fold(call, |call, (name, value)| call.header(*name, *value));
         let entry = BrowserGate::new(&settings).check(&call.body(()).expect("a request"));
         matches!(entry, GateResult::Call(_))
+    }
+
+    #[test]
+    fn the_authority_of_a_call_of_a_browser_names_this_server() {
+        let settings = Settings { hosts: vec!["quire.example".to_owned()], ..Settings::default() };
+        let gate = BrowserGate::new(&settings);
+        let local = "192.0.2.7:7071".parse().expect("an address");
+        let secure = Peer::Tcp { local, remote: local, tls: Some(TlsPeer::default()) };
+        for known in ["localhost:7071", "192.0.2.7:7071", "quire.example:7071", "QUIRE.example"] {
+            assert!(gate.check_authority(&secure, known).is_ok(), "{known}");
+        }
+        for foreign in ["evil.example:7071", "evil.example", "192.0.2.8:7071", "", "user@quire.example"] {
+            assert!(gate.check_authority(&secure, foreign).is_err(), "{foreign}");
+        }
+        let headers = |name: &'static str| HeaderMap::from_iter([(HeaderName::from_static(name), EXPOSED)]);
+        assert!(is_of_browser(&headers("origin")) && is_of_browser(&headers("sec-fetch-site")));
+        assert!(!is_of_browser(&headers("user-agent")));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use quire::system::Principal;
 use quire_access::budget::{BudgetCaller, ByteBudget, FrontEnd};
 use quire_access::{
     Admission, BoxedFuture, Connection, ConnectionActivity, ConnectionCounters, FirstRequest, Listener, Peer,
@@ -132,14 +133,21 @@ pub(crate) struct ConnectionIdentity {
     /// The session of the last call.
     pub(crate) sessions: SessionCache,
     /// The principal that the connection has verified.
-    pub(crate) verified: Option<String>,
+    pub(crate) verified: Option<Principal>,
+    /// The address of the client, as the audit has it.
+    pub(crate) host: String,
     // Dropped after the sessions, which hold the database.
     _hold: DatabaseHold,
 }
 
 impl ConnectionIdentity {
     pub(crate) fn new(peer: &Peer, hold: DatabaseHold) -> Self {
-        ConnectionIdentity { sessions: SessionCache::default(), verified: peer.verified_name(), _hold: hold }
+        ConnectionIdentity {
+            sessions: SessionCache::default(),
+            verified: peer.verified(),
+            host: peer.host(),
+            _hold: hold,
+        }
     }
 }
 

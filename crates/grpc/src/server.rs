@@ -12,7 +12,7 @@ use quire::Database;
 use quire_access::budget::{ByteBudget, FrontEnd};
 use quire_access::{
     BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, ServedDatabase, ServerTls, TlsProtocol,
-    Traffic,
+    TokenVerifier, Traffic,
 };
 use tokio::sync::watch;
 use tonic_web::GrpcWebLayer;
@@ -49,6 +49,8 @@ pub struct Server {
     settings: Settings,
     traffic: Arc<Traffic>,
     budget: ByteBudget,
+    is_audited: bool,
+    tokens: Option<Arc<TokenVerifier>>,
 }
 
 impl Server {
@@ -71,7 +73,17 @@ impl Server {
         }
         let listener = Listener::bind(&address, &settings.connections).await?;
         let (traffic, budget) = (Arc::default(), ByteBudget::default());
-        Ok(Server { database, listener, settings, traffic, budget })
+        Ok(Server { database, listener, settings, traffic, budget, is_audited: true, tokens: None })
+    }
+
+    /// Accepts tokens of an OpenID provider in the place of API keys.
+    pub fn with_tokens(self, tokens: Arc<TokenVerifier>) -> Self {
+        Server { tokens: Some(tokens), ..self }
+    }
+
+    /// Records nothing of logins and denials in the audit store.
+    pub fn without_audit(self) -> Self {
+        Server { is_audited: false, ..self }
     }
 
     /// Shares a byte budget with other servers, in place of one of the default size.
@@ -129,7 +141,10 @@ impl Server {
         let (cut, is_cut) = watch::channel(false);
         let message_bytes_max = services::request_bytes_max(&self.database);
         let (hold, gone) = DatabaseHold::new();
-        let (served, caller) = (ServedDatabase::new(self.database), self.budget.caller(FrontEnd::Grpc, None));
+        let served = ServedDatabase::new(self.database);
+        let served = if self.is_audited { served.with_audit("grpc") } else { served };
+        let served = self.tokens.into_iter().fold(served, ServedDatabase::with_tokens);
+        let (audited, caller) = (served.clone(), self.budget.caller(FrontEnd::Grpc, None));
         let components = ServiceComponents::new(served, caller, closed.clone(), hold.clone());
         let calls = Calls::new(services::routes(&components).await, self.settings.connections.clone());
         let calls = SessionCalls::new(MeteredCalls::new(calls, message_bytes_max), components);
@@ -162,6 +177,7 @@ impl Server {
                 ended.await
             }
         };
+        audited.end_audit().await;
         match served {
             Ok(served) => served.map_err(io::Error::other),
             Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),

@@ -5,7 +5,7 @@
 //!           └─ UNAUTHENTICATED                └─ ended ─▶ its streams end with UNAUTHENTICATED
 //! ```
 //!
-//! Health checks need no session.
+//! `Health/Check` needs no session.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::app::ServiceComponents;
 use crate::connections::CallOrigin;
 use crate::error::{session_ended, unauthenticated};
 
-/// The service that answers without a session.
-const PUBLIC: &str = "/grpc.health.v1.Health/";
+/// The method that answers without a session.
+const PUBLIC: &str = "/grpc.health.v1.Health/Check";
 
 /// The status in the headers or the trailers of a response.
 const STATUS: &str = "grpc-status";
@@ -47,7 +47,7 @@ impl<S> SessionCalls<S> {
     fn session<B>(&self, request: &Request<B>, origin: &CallOrigin) -> Result<Session, AuthenticationError> {
         let fields = request.headers().get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes);
         let identity = &origin.identity;
-        self.components.served().request_session(&identity.sessions, fields, identity.verified.as_deref())
+        self.components.served().request_session(&identity.sessions, fields, identity.verified.as_ref(), &identity.host)
     }
 }
 
@@ -65,7 +65,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        if request.uri().path().starts_with(PUBLIC) {
+        if request.uri().path() == PUBLIC {
             return Box::pin(self.calls.call(request));
         }
         let origin = request.extensions().get::<CallOrigin>().expect("every connection has its origin");

@@ -12,13 +12,13 @@
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, State};
-use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use quire::system::{KeyId, System};
 use quire::{AccessControl, AuditAuthor, Database, Operation, Resource};
-use quire_access::{BoundedRequest, Peer, Session};
+use quire_access::{BoundedRequest, Peer, ServedDatabase, Session};
 use quire_api::reply::{AccessSelfReply, NewKeyReply, access as lists};
 use quire_api::request::access::{
     InitAccess, KeyChange, NewKeyRequest, NewUserRequest, RoleRequest, RuleRequest, UserChange, drop_key, drop_role,
@@ -41,6 +41,10 @@ pub(crate) struct AccessCaller {
     database: Database,
     peer: Option<Peer>,
     session: Option<Session>,
+    /// Whether clients are checked.
+    is_enabled: bool,
+    /// The header with which a proxy has forwarded the request.
+    forwarded: Option<HeaderName>,
 }
 
 impl FromRequestParts<Arc<App>> for AccessCaller {
@@ -48,14 +52,16 @@ impl FromRequestParts<Arc<App>> for AccessCaller {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
         NoRequestKey::from_request_parts(parts, app).await?;
-        Ok(AccessCaller::new(app.database(), parts.extensions.get::<Peer>().cloned()))
+        let (peer, forwarded) = (parts.extensions.get::<Peer>().cloned(), forwarding_header(&parts.headers));
+        Ok(AccessCaller { forwarded, ..AccessCaller::new(app.served(), peer) })
     }
 }
 
 impl AccessCaller {
     /// The client of the running request.
-    fn new(database: Database, peer: Option<Peer>) -> Self {
-        AccessCaller { database, peer, session: Session::current() }
+    fn new(served: &ServedDatabase, peer: Option<Peer>) -> Self {
+        let (database, is_enabled) = (served.get(), served.is_access_enabled());
+        AccessCaller { database, peer, session: Session::current(), is_enabled, forwarded: None }
     }
 
     /// The name of the principal, and the id of the key that it presented.
@@ -65,39 +71,46 @@ impl AccessCaller {
         (principal.map(|principal| principal.name.to_string()), key)
     }
 
-    fn is_enabled(&self) -> bool {
-        self.database.access().rules().is_enabled()
-    }
-
     /// Checks that the client is an administrator of access with this operation.
     fn check(&self, operation: Operation) -> Result<(), Problem> {
-        if !self.is_enabled() {
+        if !self.is_enabled {
             let message = "access control is not enabled, and no client is an administrator: create the first one with `POST /v1/access/init`";
             return Err(Problem::new(Code::AccessDisabled, message));
-        }
-        if self.database.guard().is_none() {
-            return Err(Problem::new(Code::Unauthenticated, "send the API key of an administrator"));
         }
         Ok(self.database.check_permission(Resource::ACCESS, operation)?)
     }
 
     /// Checks that the client may create the first administrator.
     fn check_first(&self) -> Result<(), Problem> {
-        if self.is_enabled() {
+        if self.is_enabled {
             return Err(Problem::new(Code::AccessEnabled, "access control is already enabled"));
         }
-        if !self.peer.as_ref().is_some_and(Peer::is_local) {
-            let message = "only a client on the server's machine creates the first administrator";
-            return Err(Problem::new(Code::NotPermitted, message));
+        let refused = |message: &str| Err(Problem::new(Code::NotPermitted, message));
+        if !self.peer.as_ref().is_some_and(Peer::is_of_operator) {
+            return refused(
+                "only a client on the server's machine creates the first administrator: over loopback, or as the \
+                 user of the server over its Unix socket",
+            );
         }
-        Ok(())
+        match &self.forwarded {
+            // A proxy on this machine makes every client of it local.
+            Some(header) => refused(&format!(
+                "the request has the header {header} of a proxy: create the first administrator without a proxy"
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Does the work on the users and rules in the name of the client.
     fn run<T>(&self, work: impl FnOnce(&AccessControl<'_>) -> T) -> T {
+        let is_owner = self.session.as_ref().is_some_and(Session::is_of_owner);
         let (address, (principal, key)) = (self.peer.as_ref().map(ToString::to_string), self.principal());
         let author = AuditAuthor {
-            principal: principal.as_deref().unwrap_or("anonymous"),
+            principal: principal.as_deref().unwrap_or(if is_owner {
+                AuditAuthor::OWNER.principal
+            } else {
+                "anonymous"
+            }),
             key: key.as_deref(),
             address: address.as_deref(),
             protocol: "http",
@@ -162,6 +175,28 @@ impl AccessCaller {
     }
 }
 
+/// Headers that proxies add to a request that they forward, besides those that begin with
+/// [`FORWARDED_PREFIX`].
+const FORWARDING: [&str; 8] = [
+    "cf-connecting-ip",
+    "client-ip",
+    "forwarded",
+    "true-client-ip",
+    "via",
+    "x-client-ip",
+    "x-original-forwarded-for",
+    "x-real-ip",
+];
+
+/// The begin of the names of further headers of proxies.
+const FORWARDED_PREFIX: &str = "x-forwarded";
+
+/// The header with which a proxy has forwarded a request.
+fn forwarding_header(headers: &HeaderMap) -> Option<HeaderName> {
+    let is_of_proxy = |name: &str| FORWARDING.contains(&name) || name.starts_with(FORWARDED_PREFIX);
+    headers.keys().find(|name| is_of_proxy(name.as_str())).cloned()
+}
+
 /// A failed change. A refusal has its code and its facts.
 fn refused(error: &quire::Error) -> Problem {
     match error.refusal() {
@@ -189,10 +224,7 @@ pub(crate) async fn caller(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let enabled = caller.is_enabled();
-    if enabled && caller.database.guard().is_none() {
-        return Err(Problem::new(Code::Unauthenticated, "send an API key"));
-    }
+    let enabled = caller.is_enabled;
     let (principal, key) = caller.principal();
     JsonResponse::of(&app.memory, &AccessSelfReply { enabled, principal, key })
 }
@@ -398,13 +430,31 @@ mod tests {
         let peer = |local: &str, remote: &str| {
             Peer::tcp(local.parse().expect("an address"), remote.parse().expect("an address"))
         };
-        let code = |peer| AccessCaller::new(database.clone(), peer).check_first().map_err(|problem| problem.code());
-        assert_eq!(code(Some(peer("127.0.0.1:7070", "127.0.0.1:50000"))), Ok(()));
-        assert_eq!(code(Some(Peer::Unix { uid: 1000, gid: 1000, pid: None })), Ok(()));
+        let served = ServedDatabase::new(database.clone());
+        let local = || Some(peer("127.0.0.1:7070", "127.0.0.1:50000"));
+        let checked = |caller: AccessCaller| caller.check_first().map_err(|problem| problem.code());
+        let code = |peer| checked(AccessCaller::new(&served, peer));
+        assert_eq!(code(local()), Ok(()));
+        let own = rustix::process::geteuid().as_raw();
+        for (uid, expected) in [(own, Ok(())), (0, Ok(())), (own + 1, Err("not_permitted"))] {
+            assert_eq!(code(Some(Peer::Unix { uid, gid: 1000, pid: None })), expected, "{uid}");
+        }
+        for name in FORWARDING.into_iter().chain(["x-forwarded-for", "x-forwarded-proto"]) {
+            let headers = HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_static("a"))]);
+            let forwarded = forwarding_header(&headers);
+            assert_eq!(
+                checked(AccessCaller { forwarded, ..AccessCaller::new(&served, local()) }),
+                Err("not_permitted")
+            );
+        }
+        assert_eq!(forwarding_header(&HeaderMap::from_iter([(CACHE_CONTROL, HeaderValue::from_static("a"))])), None);
         assert_eq!(code(Some(peer("192.0.2.1:7070", "192.0.2.2:50000"))), Err("not_permitted"));
         assert_eq!(code(None), Err("not_permitted"));
         database.access().init("root").expect("enabled");
-        assert_eq!(code(Some(peer("127.0.0.1:7070", "127.0.0.1:50000"))), Err("access_enabled"));
+        assert_eq!(code(local()), Err("access_enabled"));
+        // The server goes on to check its clients.
+        database.access().disable().expect("disabled");
+        assert_eq!(code(local()), Err("access_enabled"));
     }
 
     #[tokio::test]
@@ -415,7 +465,7 @@ mod tests {
         let served = ServedDatabase::new(database.clone());
         let session = served.session(&Credential::Key(key.reveal())).expect("the key is valid");
         let work = async {
-            let caller = AccessCaller::new(served.get(), None);
+            let caller = AccessCaller::new(&served, None);
             assert_eq!(caller.principal(), (Some("root".to_owned()), Some(key.id().to_string())));
             caller.check(Operation::Alter).expect("an administrator");
             caller.work(|access| Ok(access.create_user("ann", &[])?)).await
@@ -426,7 +476,7 @@ mod tests {
         assert!(last.starts_with(&format!(r#"{{"principal":"root","key":"{}","protocol":"http""#, key.id())), "{last}");
 
         // Outside of a session nothing is permitted.
-        let nobody = AccessCaller::new(served.get(), None);
+        let nobody = AccessCaller::new(&served, None);
         assert_eq!(nobody.check(Operation::Describe).expect_err("refused").code(), "not_permitted");
         assert_eq!(nobody.principal(), (None, None));
     }

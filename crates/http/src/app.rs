@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::FromRef;
 use quire::Database;
 use quire_access::budget::ByteBudget;
-use quire_access::{DecompressionTurns, FetchTurns, ServedDatabase, Traffic};
+use quire_access::{DecompressionTurns, FetchTurns, ServedDatabase, TokenVerifier, Traffic};
 use tokio::sync::{Mutex, watch};
 
 use crate::connection;
@@ -81,6 +81,21 @@ impl App {
     /// The sessions.
     pub(crate) fn served(&self) -> &ServedDatabase {
         &self.served
+    }
+
+    /// Serves the owner only.
+    pub(crate) fn serve_owner(&mut self) {
+        self.served = ServedDatabase::owned(self.served.owner().clone());
+    }
+
+    /// Audits no logins and denials.
+    pub(crate) fn stop_audit(&mut self) {
+        self.served = self.served.clone().without_audit();
+    }
+
+    /// Accepts tokens in the place of API keys.
+    pub(crate) fn accept_tokens(&mut self, tokens: Arc<TokenVerifier>) {
+        self.served = self.served.clone().with_tokens(tokens);
     }
 
     /// Replaces the memory of all clients.

@@ -17,6 +17,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use quire::tools::BackupSink;
+use quire::{Database, Operation, Resource};
 use quire_access::budget::{BudgetRefusal, ByteClaim, carried};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -47,7 +48,29 @@ struct PieceSender {
     claim: ByteClaim,
     /// Set when a file exceeds the whole budget.
     refusal: Option<BudgetRefusal>,
+    right: BackupRight,
     runtime: Handle,
+}
+
+/// How often a backup that waits for its client checks that the client may still have it.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// The right of a client to the backup, which it has as long as its session.
+#[derive(Debug, Clone)]
+struct BackupRight(Database);
+
+impl BackupRight {
+    /// Checks that the client still has the right.
+    fn check(&self) -> io::Result<()> {
+        if self.0.permits(Resource::BACKUP, Operation::Read) { Ok(()) } else { Err(lost()) }
+    }
+
+    /// Waits until the client has lost the right.
+    async fn lost(&self) {
+        while self.check().is_ok() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
 }
 
 impl BackupSink for PieceSender {
@@ -63,10 +86,12 @@ impl BackupSink for PieceSender {
             return Err(io::Error::other(refusal));
         }
         let (claim, pieces) = (&mut self.claim, &self.pieces);
+        let right = self.right.clone();
         self.runtime.block_on(async {
             tokio::select! {
                 () = claim.grow_patiently(more) => Ok(()),
                 () = pieces.closed() => Err(left()),
+                () = right.lost() => Err(lost()),
             }
         })
     }
@@ -74,11 +99,16 @@ impl BackupSink for PieceSender {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut pieces = bytes.chunks(PIECE_BYTES).map(Bytes::copy_from_slice);
         pieces.try_for_each(|piece| {
-            let sent = async { tokio::time::timeout(self.piece_time, self.pieces.send(piece)).await };
-            match self.runtime.block_on(sent) {
-                Ok(sent) => sent.map_err(|_| left()),
-                Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the client reads too slowly")),
-            }
+            self.right.check()?;
+            self.runtime.block_on(async {
+                tokio::select! {
+                    sent = tokio::time::timeout(self.piece_time, self.pieces.send(piece)) => match sent {
+                        Ok(sent) => sent.map_err(|_| left()),
+                        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the client reads too slowly")),
+                    },
+                    () = self.right.lost() => Err(lost()),
+                }
+            })
         })
     }
 }
@@ -143,6 +173,10 @@ async fn archive(
     }
 }
 
+fn lost() -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, "the client may no longer read a backup")
+}
+
 fn left() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "the client has left")
 }
@@ -155,7 +189,8 @@ pub(crate) async fn backup(State(app): State<Arc<App>>, params: Params) -> Resul
     let (sender, pieces) = mpsc::channel(WAITING_MAX);
     let (database, claim) = (app.database(), app.memory.caller().claim());
     let runtime = Handle::current();
-    let sink = PieceSender { pieces: sender, piece_time: PIECE_TIME, claim, refusal: None, runtime };
+    let right = BackupRight(database.clone());
+    let sink = PieceSender { pieces: sender, piece_time: PIECE_TIME, claim, refusal: None, right, runtime };
     let make = move |sink: &mut PieceSender| {
         let _turn = turn;
         let made = database.stream_backup(sink);
@@ -181,7 +216,9 @@ mod tests {
         let claim = ByteBudget::new(16 << 20).caller(FrontEnd::Http, None).claim();
         let (sender, pieces) = mpsc::channel(WAITING_MAX);
         let runtime = Handle::current();
-        let sink = PieceSender { pieces: sender, piece_time, claim, refusal: None, runtime };
+        let directory = tempfile::tempdir().expect("a directory");
+        let right = BackupRight(Database::open(directory.path()).expect("a database"));
+        let sink = PieceSender { pieces: sender, piece_time, claim, refusal: None, right, runtime };
         let (ended, end) = oneshot::channel();
         let work = move |sink: &mut PieceSender| {
             let _ended = ended;

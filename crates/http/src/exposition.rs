@@ -97,6 +97,11 @@ impl Exposition {
         self.0.last_mut().expect("a family was pushed")
     }
 
+    /// Removes the samples that `keep` does not keep.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&MetricSample) -> bool) {
+        self.0.iter_mut().for_each(|family| family.samples.retain(&mut keep));
+    }
+
     /// Returns the families that have samples.
     pub(crate) fn into_families(mut self) -> Vec<MetricFamily> {
         self.0.retain(|family| !family.samples.is_empty());

@@ -18,6 +18,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
+use quire::system::Principal;
 use quire_access::{
     ConnectionActivity, ConnectionCounters, ConnectionPlace, FirstRequest, LiveSettings, Peer, RunningRequest,
     ServedDatabase, SessionCache,
@@ -33,10 +34,10 @@ use crate::{request_id, rules, slashes};
 /// The routes that answer on a connection beyond the limits.
 const HEALTH_ROUTES: [&str; 4] = ["/healthz", "/livez", "/metrics", "/readyz"];
 
-/// Whether a route answers clients without a session: health checks, and the description of the
-/// API.
+/// Whether a route answers clients without a session: health checks, which are brief then, and the
+/// pages of errors, which are the same on every server.
 fn is_public(path: &str) -> bool {
-    matches!(path, "/healthz" | "/livez" | "/readyz" | "/openapi.json") || path.starts_with("/errors/")
+    matches!(path, "/healthz" | "/livez" | "/readyz") || path.starts_with("/errors/")
 }
 
 /// When to retry after a refused connection, in milliseconds.
@@ -52,7 +53,9 @@ pub(crate) struct ConnectionGate {
     first: FirstRequest,
     peer: Peer,
     /// The principal that the connection has verified.
-    verified: Option<String>,
+    verified: Option<Principal>,
+    /// The address of the client, as the audit has it.
+    host: String,
     served: ServedDatabase,
     sessions: SessionCache,
     is_reserved: bool,
@@ -73,7 +76,8 @@ impl ConnectionGate {
             counters: Arc::clone(place.counters()),
             activity: place.activity().clone(),
             first,
-            verified: peer.verified_name(),
+            verified: peer.verified(),
+            host: peer.host(),
             peer,
             served,
             sessions: SessionCache::default(),
@@ -140,7 +144,7 @@ impl ConnectionGate {
     /// Answers a request by its route, in the session of its client.
     async fn routed(&self, request: Request<ArrivingBody>) -> Result<Response, Infallible> {
         let fields = request.headers().get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes);
-        match self.served.request_session(&self.sessions, fields, self.verified.as_deref()) {
+        match self.served.request_session(&self.sessions, fields, self.verified.as_ref(), &self.host) {
             Ok(session) => session.scope(self.routes.call(request)).await,
             // These routes show no data, and everything else is refused without a session.
             Err(_) if is_public(request.uri().path()) => self.routes.call(request).await,

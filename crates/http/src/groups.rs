@@ -16,6 +16,7 @@ use crate::app::App;
 use crate::body::Body;
 use crate::error::Problem;
 use crate::idempotency::NoRequestKey;
+use crate::memory::Claim;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
 use quire_api::reply::{
@@ -52,17 +53,21 @@ pub(crate) async fn groups(State(app): State<Arc<App>>, params: Params) -> Resul
     params.end()?;
     let database = app.database();
     let now = database.now();
+    let mut claim = app.memory.claim();
     let groups = database.read_permitted(|view| {
-        let group = |group: quire::streams::GroupInfo<'_>| GroupReply {
-            group: group.name.to_owned(),
-            partitions: group.partitions,
-            generation: group.generation.get(),
-            members: members(view.streams, group.name, now),
+        let group = |group: quire::streams::GroupInfo<'_>| -> Result<GroupReply, Problem> {
+            claim.grow(size_of::<GroupReply>() + group.name.len())?;
+            Ok(GroupReply {
+                group: group.name.to_owned(),
+                partitions: group.partitions,
+                generation: group.generation.get(),
+                members: members(view.streams, group.name, now),
+            })
         };
         let shown = view.streams.groups().filter(|group| view.shows(ResourceKind::Group, group.name));
-        shown.map(group).collect::<Vec<_>>()
+        shown.map(group).collect::<Result<Vec<_>, _>>()
     })?;
-    JsonResponse::of(&app.memory, &ListPage::whole(groups.await?))
+    JsonResponse::within(claim, &ListPage::whole(groups.await??))
 }
 
 /// The number of members with a lease.
@@ -97,11 +102,12 @@ pub(crate) async fn group(
 }
 
 /// The first groups by name with their lags: at most `count_max`, with `offsets_max` committed
-/// offsets together.
+/// offsets together. Claims the memory of the list.
 pub(crate) fn statistics(
     database: &Database,
     count_max: usize,
     offsets_max: usize,
+    claim: &mut Claim,
 ) -> Result<Vec<GroupStats>, Problem> {
     let now = database.now();
     let names = database.read_published_permitted(|view| {
@@ -111,8 +117,12 @@ pub(crate) fn statistics(
             offsets = offsets.saturating_add(group.partitions);
             offsets <= offsets_max
         });
-        groups.map(|group| (group.name.to_owned(), members(view.streams, group.name, now))).collect::<Vec<_>>()
-    })?;
+        let groups = groups.map(|group| -> Result<_, Problem> {
+            claim.grow(size_of::<GroupStats>() + group.name.len())?;
+            Ok((group.name.to_owned(), members(view.streams, group.name, now)))
+        });
+        groups.collect::<Result<Vec<_>, _>>()
+    })??;
     let statistics = names.into_iter().map(|(group, members)| {
         let described = database.group(&group).describe()?;
         let lag = described.iter().flat_map(|group| &group.offsets).map(GroupOffset::lag).sum();

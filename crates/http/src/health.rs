@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use quire::{Duty, ErrorKind};
+use quire_access::Session;
 use quire_api::Code;
 use quire_api::reply::Health;
 
@@ -61,7 +62,8 @@ async fn responds(app: &App) -> Result<(), Problem> {
     }
 }
 
-/// 200 when the database responds, 503 with the reason when it has failed.
+/// 200 when the database responds, 503 with the reason when it has failed. A client without a
+/// session gets the status only.
 pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<JsonResponse, Problem> {
     responds(&app).await?;
     app.owner().check()?;
@@ -75,7 +77,16 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<JsonResponse, 
         (None, false) => "damaged",
         (None, true) => "ok",
     };
-    let failing = stats::failing(app.owner());
-    let (status, version) = (status.into(), env!("CARGO_PKG_VERSION").into());
-    JsonResponse::of(&app.memory, &Health { status, version, durability, failing, damaged })
+    let status = status.into();
+    let reply = match Session::current() {
+        Some(_) => Health {
+            status,
+            version: Some(env!("CARGO_PKG_VERSION").into()),
+            durability: Some(durability),
+            failing: Some(stats::failing(app.owner())),
+            damaged: Some(damaged),
+        },
+        None => Health { status, version: None, durability: None, failing: None, damaged: None },
+    };
+    JsonResponse::of(&app.memory, &reply)
 }

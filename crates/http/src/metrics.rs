@@ -10,7 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use quire::jobs::JobState;
 use quire::tools::Histogram;
-use quire::{Clock, Database, Duty, Operation, Resource, StorageDurations, SystemClock};
+use quire::{Clock, Database, Duty, Operation, Resource, ResourceKind, StorageDurations, SystemClock};
 use quire_access::budget::{BudgetUsage, FrontEnd};
 use quire_access::{BoundedRequest, ConnectionStatistics, EndedRequests, Traffic};
 
@@ -42,16 +42,37 @@ impl MetricsSource {
     }
 }
 
-/// Responds with the metrics.
+/// Responds with the metrics, except the series of objects that the client may not describe.
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Problem> {
-    app.database().check_permission(Resource::DATABASE, Operation::Describe)?;
-    Ok(([(CONTENT_TYPE, CONTENT)], read(&app).await?.into_text()).into_response())
+    let database = app.database();
+    database.check_permission(Resource::DATABASE, Operation::Describe)?;
+    let mut metrics = read(&app).await?;
+    metrics.retain(|sample| {
+        sample.labels.iter().all(|(label, name)| {
+            let kind = kind_of(label);
+            kind.is_none_or(|kind| database.permits(Resource::new(kind, name), Operation::Describe))
+        })
+    });
+    Ok(([(CONTENT_TYPE, CONTENT)], metrics.into_text()).into_response())
+}
+
+/// The kind of the objects that a label names.
+fn kind_of(label: &str) -> Option<ResourceKind> {
+    match label {
+        "topic" => Some(ResourceKind::Topic),
+        "group" => Some(ResourceKind::Group),
+        "store" => Some(ResourceKind::Store),
+        // The queue of the deliveries has the name of the subscription.
+        "queue" | "subscription" => Some(ResourceKind::Queue),
+        "graph" => Some(ResourceKind::Graph),
+        _ => None,
+    }
 }
 
 async fn read(app: &Arc<App>) -> Result<Exposition, Problem> {
     // Bounded by the number of series, and never refused.
     let request = BoundedRequest::unbounded(app.owner());
-    let figures = stats::collect(request, BOUNDS).await?;
+    let (figures, _claim) = stats::collect(request, BOUNDS, app.memory.claim_of_done()).await?;
     let database = app.owner().clone();
     let storage = aside(move || StorageFigures::read(&database)).await?;
     let mut out = Exposition::default();

@@ -23,6 +23,7 @@ use crate::error::Problem;
 use crate::given::GivenField;
 use crate::idempotency::RequestKey;
 use crate::jobs::found;
+use crate::memory::Claim;
 use crate::params::{Params, PathNames, within};
 use crate::response::{JsonResponse, bounded};
 use quire_api::reply::{FetchReply, QueueReply};
@@ -82,9 +83,16 @@ fn shown(settings: QueueSettings) -> Map<String, Value> {
     all.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The first `count_max` queues by name.
-pub(crate) fn first(database: &Database, count_max: usize) -> Result<Vec<QueueReply>, Problem> {
-    Ok(database.visit_queues(count_max, queue_reply)?)
+/// The memory of a queue in a list without its name: its counts and settings.
+const QUEUE_BYTES: usize = 1 << 10;
+
+/// The first `count_max` queues by name. Claims the memory of the list.
+pub(crate) fn first(database: &Database, count_max: usize, claim: &mut Claim) -> Result<Vec<QueueReply>, Problem> {
+    let reply = |name: &str, stats, settings| -> Result<QueueReply, Problem> {
+        claim.grow(QUEUE_BYTES + name.len())?;
+        Ok(queue_reply(name, stats, settings))
+    };
+    database.visit_queues(count_max, reply)?.into_iter().collect()
 }
 
 pub(crate) fn of_view(view: &ReadView<'_>, name: &str, stats: QueueStats) -> QueueReply {
@@ -115,7 +123,9 @@ pub(crate) fn oldest_pending(database: &Database, count_max: usize) -> Result<Ve
 pub(crate) async fn queues(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
     bounded(BoundedRequest::begin(&app.database()), move |database| {
-        JsonResponse::of(&app.memory, &ListPage::whole(first(database, usize::MAX)?))
+        let mut claim = app.memory.claim();
+        let queues = first(database, usize::MAX, &mut claim)?;
+        JsonResponse::within(claim, &ListPage::whole(queues))
     })
     .await
 }
@@ -231,8 +241,7 @@ pub(crate) async fn fetch(
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
     let (jobs, is_replay) = fetch_one(&app, &queue, &key, body).await?;
-    let reply = FetchReply { jobs: jobs.iter().map(fetched).collect() };
-    Ok(JsonResponse::of_done(&app.memory, &reply).replay(is_replay))
+    fetch_reply(&app, &jobs).map(|reply| reply.replay(is_replay))
 }
 
 /// `POST /v1/fetch`: leases jobs of several queues to a worker, and waits for some when there are
@@ -251,8 +260,20 @@ pub(crate) async fn fetch_all(
     });
     let (fetch, wait_ms) = reading.await?;
     let (jobs, is_replay) = fetch_waiting(&app, &key, fetch, wait_ms).await?;
-    let reply = FetchReply { jobs: jobs.iter().map(fetched).collect() };
-    Ok(JsonResponse::of_done(&app.memory, &reply).replay(is_replay))
+    fetch_reply(&app, &jobs).map(|reply| reply.replay(is_replay))
+}
+
+/// The response with fetched jobs. Their memory is claimed while they are written.
+fn fetch_reply(app: &App, jobs: &[FetchedJob]) -> Result<JsonResponse, Problem> {
+    let mut claim = app.memory.claim_of_done();
+    claim.grow(jobs.iter().map(job_bytes).sum())?;
+    JsonResponse::within(claim, &FetchReply { jobs: jobs.iter().map(fetched).collect() })
+}
+
+/// The memory of a fetched job in bytes.
+pub(crate) fn job_bytes(job: &FetchedJob) -> usize {
+    let checkpoint = job.checkpoint.as_ref().map_or(0, Vec::len);
+    size_of::<FetchedJob>() + job.payload.len() + checkpoint + job.kind.len() + job.group.len()
 }
 
 /// Leases jobs of one queue, and waits for some when there are none. Returns whether they are those

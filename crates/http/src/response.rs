@@ -62,18 +62,6 @@ impl JsonResponse {
         JsonResponse::within(memory.claim(), value)
     }
 
-    /// Serializes a response of any length, on another thread.
-    ///
-    /// # Errors
-    /// When there is too little memory.
-    pub(crate) async fn of_long(
-        memory: &ResponseMemory,
-        value: impl Serialize + Send + 'static,
-    ) -> Result<Self, Problem> {
-        let memory = memory.clone();
-        aside(move || JsonResponse::of(&memory, &value)).await
-    }
-
     /// Serializes the response to a completed request, even without free memory.
     pub(crate) fn of_done(memory: &ResponseMemory, value: &impl Serialize) -> Self {
         JsonResponse::within(memory.claim_of_done(), value).expect("a lenient claim never fails")

@@ -131,7 +131,7 @@ pub(crate) fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response
     }
     let allowed = [
         (ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
-        (ACCESS_CONTROL_ALLOW_HEADERS, "content-type, idempotency-key, last-event-id, x-request-id"),
+        (ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, idempotency-key, last-event-id, x-request-id"),
         (ACCESS_CONTROL_MAX_AGE, "600"),
     ];
     Some((StatusCode::NO_CONTENT, allowed).into_response())

@@ -13,7 +13,7 @@ use quire::Database;
 use quire_access::budget::ByteBudget;
 use quire_access::{
     BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, LiveSettings, ServedDatabase,
-    ServerTls, TlsProtocol, Traffic,
+    ServerTls, TlsProtocol, TokenVerifier, Traffic,
 };
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -86,8 +86,30 @@ impl Server {
         let listener = Listener::bind_with_reserve(&address, &settings.connections, RESERVE).await?;
         let (closing, closed) = watch::channel(false);
         let budget = ByteBudget::new(settings.memory_bytes_max);
-        let app = App::new(ServedDatabase::new(database), budget, Arc::default(), closed);
+        let app = App::new(ServedDatabase::new(database).with_audit("http"), budget, Arc::default(), closed);
         Ok(Server { listener, settings: LiveSettings::new(settings), app, closing })
+    }
+
+    /// Serves the owner of the database, who is never checked. Only the owner may be able to
+    /// connect: listen on a Unix socket in a directory of the owner. Call it before
+    /// [`Server::metrics`] and [`Server::run`].
+    pub fn for_owner(mut self) -> Self {
+        Arc::get_mut(&mut self.app).expect("nothing else uses the components yet").serve_owner();
+        self
+    }
+
+    /// Accepts tokens of an OpenID provider in the place of API keys. Call it before
+    /// [`Server::metrics`] and [`Server::run`].
+    pub fn with_tokens(mut self, tokens: Arc<TokenVerifier>) -> Self {
+        Arc::get_mut(&mut self.app).expect("nothing else uses the components yet").accept_tokens(tokens);
+        self
+    }
+
+    /// Records nothing of logins and denials in the audit store. Call it before [`Server::metrics`]
+    /// and [`Server::run`].
+    pub fn without_audit(mut self) -> Self {
+        Arc::get_mut(&mut self.app).expect("nothing else uses the components yet").stop_audit();
+        self
     }
 
     /// Shares a byte budget with other servers. Call it before [`Server::metrics`] and
@@ -174,6 +196,7 @@ impl Server {
         if in_time.is_err() {
             connections.shutdown().await;
         }
+        served.end_audit().await;
         Ok(())
     }
 }

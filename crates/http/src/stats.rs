@@ -9,8 +9,9 @@ use quire_api::reply::{FailingStats, LimitStats, MemoryReply, Stats, StoreStats,
 
 use crate::app::App;
 use crate::error::Problem;
+use crate::memory::Claim;
 use crate::params::Params;
-use crate::response::{JsonResponse, bounded};
+use crate::response::{JsonResponse, aside, bounded};
 use crate::{events, graph, groups, queues, topics};
 
 /// The statistics, with figures for the metrics only.
@@ -66,29 +67,36 @@ pub(crate) async fn stats(State(app): State<Arc<App>>, params: Params) -> Result
     let database = app.database();
     database.check_permission(Resource::DATABASE, Operation::Describe)?;
     let request = BoundedRequest::begin(&database);
-    let figures = collect(request, StatsBounds::NONE).await?;
-    JsonResponse::of_long(&app.memory, figures.stats).await
+    let (figures, claim) = collect(request, StatsBounds::NONE, app.memory.claim()).await?;
+    aside(move || JsonResponse::within(claim, &figures.stats)).await
 }
 
-/// Reads the statistics.
-pub(crate) async fn collect(request: BoundedRequest, bounds: StatsBounds) -> Result<StatsFigures, Problem> {
+/// Reads the statistics, and claims the memory of their lists.
+pub(crate) async fn collect(
+    request: BoundedRequest,
+    bounds: StatsBounds,
+    mut claim: Claim,
+) -> Result<(StatsFigures, Claim), Problem> {
     let StatsBounds { objects_max, partitions_max } = bounds;
     let database = request.database().clone();
-    let (stores, topics, groups, queues) = bounded(request, move |database| {
-        let stores =
-            events::heads(database, objects_max)?.into_iter().map(|(store, events)| StoreStats { store, events });
-        let topics = topics::first(database, objects_max, partitions_max)?.into_iter().map(|(topic, partitions)| {
+    let (stores, topics, groups, queues, mut claim) = bounded(request, move |database| {
+        let stores = events::heads(database, objects_max, &mut claim)?;
+        let stores = stores.into_iter().map(|(store, events)| StoreStats { store, events });
+        let first = topics::first(database, objects_max, partitions_max)?;
+        claim.grow(first.iter().map(|(topic, _)| size_of::<TopicStats>() + topic.len()).sum())?;
+        let topics = first.into_iter().map(|(topic, partitions)| {
             let offsets = topics::offsets(database, &topic)?;
             let messages = offsets.iter().map(|offsets| offsets.next.get() - offsets.start.get()).sum();
             Ok(TopicStats { topic, partitions, messages })
         });
-        let groups = groups::statistics(database, objects_max, partitions_max)?;
-        let queues = queues::first(database, objects_max)?;
-        Ok((stores.collect(), topics.collect::<Result<_, Problem>>()?, groups, queues))
+        let topics = topics.collect::<Result<_, Problem>>()?;
+        let groups = groups::statistics(database, objects_max, partitions_max, &mut claim)?;
+        let queues = queues::first(database, objects_max, &mut claim)?;
+        Ok((stores.collect(), topics, groups, queues, claim))
     })
     .await?;
     let (subscriptions, subscription_count) = events::subscription_statistics(&database, objects_max).await?;
-    let (graphs, graph_memory) = graph::first(&database, objects_max).await?.into_iter().unzip();
+    let (graphs, graph_memory) = graph::first(&database, objects_max, &mut claim).await?.into_iter().unzip();
     let (limits, topic_count) = limits(&database)?;
     let Statistics { commits, refusals, checkpoints, entries, bytes, syncs, segments, unpacked_bytes, published } =
         database.statistics();
@@ -114,7 +122,7 @@ pub(crate) async fn collect(request: BoundedRequest, bounds: StatsBounds) -> Res
         graphs,
         limits,
     };
-    Ok(StatsFigures { stats, graph_memory, subscriptions, topic_count, subscription_count })
+    Ok((StatsFigures { stats, graph_memory, subscriptions, topic_count, subscription_count }, claim))
 }
 
 /// The limits with their counts, and the number of topics.

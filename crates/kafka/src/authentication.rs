@@ -9,11 +9,9 @@
 //! Each request is handled in the session of its client, by which its permissions are checked. A
 //! session ends with its credential, and begins again when the client authenticates again.
 
-use std::sync::Arc;
-
 use quire::system::Principal;
 use quire_access::sasl::SaslExchange;
-use quire_access::{Credential, ServedDatabase, Session, VerifiedName};
+use quire_access::{Credential, ServedDatabase, Session};
 
 use crate::close_reason::CloseReason;
 use crate::request::Api;
@@ -31,6 +29,8 @@ pub(crate) struct Authentication {
     pub(crate) exchange: Option<PendingExchange>,
     /// The session of the last request.
     session: Option<Session>,
+    /// The address of the client.
+    address: String,
 }
 
 /// An exchange that has begun.
@@ -46,10 +46,9 @@ pub(crate) struct PendingExchange {
 pub(crate) struct OtherPrincipal;
 
 impl Authentication {
-    /// Begins with the name that the client's certificate has, if any.
-    pub(crate) fn of_certificate(name: Option<Arc<str>>) -> Self {
-        let principal = name.map(|name| Principal { name, key: None, expires: None });
-        Authentication { is_certified: principal.is_some(), principal, exchange: None, session: None }
+    /// Begins with the principal of the client's certificate, if any, for a client with this address.
+    pub(crate) fn of_certificate(principal: Option<Principal>, address: String) -> Self {
+        Authentication { is_certified: principal.is_some(), principal, exchange: None, session: None, address }
     }
 
     /// Returns the session for a request of the client; `None` for the requests with which a client
@@ -66,10 +65,10 @@ impl Authentication {
         }
         let credential = match &self.principal {
             None => Credential::Absent,
-            Some(principal) if self.is_certified => Credential::Verified(VerifiedName::Peer(&principal.name)),
+            Some(principal) if self.is_certified => Credential::Verified(principal),
             Some(principal) => Credential::Authenticated(principal),
         };
-        self.session = served.session(&credential).ok();
+        self.session = served.session_from(&credential, Some(&self.address)).ok();
         self.session.clone().map(Some).ok_or(CloseReason::Unauthenticated)
     }
 
@@ -103,12 +102,14 @@ impl Authentication {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use quire::{Clock, Database, ManualClock, Timestamp};
 
     use super::*;
 
     fn principal(name: &str, expires: Option<Timestamp>) -> Principal {
-        Principal { name: name.into(), key: None, expires }
+        Principal { expires, ..Principal::named(name) }
     }
 
     /// A database with access control enabled and the user `ann`, at one millisecond.
@@ -130,7 +131,7 @@ mod tests {
     #[test]
     fn a_certificate_authenticates_and_sasl_may_replace_its_name_once() {
         let (_directory, _clock, served) = served();
-        let mut authentication = Authentication::of_certificate(Some("host-1".into()));
+        let mut authentication = Authentication::of_certificate(Some(Principal::named("host-1")), String::new());
         assert_eq!(session(&mut authentication, &served, Api::Produce), Ok(true));
         assert!(!authentication.is_by_sasl());
         assert_eq!(authentication.succeed(principal("ann", None)), Ok(()));
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!(begun.principal(), Some(&principal("ann", None)));
         assert_eq!(authentication.succeed(principal("host-1", None)), Err(OtherPrincipal));
         assert_eq!(authentication.principal, Some(principal("ann", None)));
-        let mut without = Authentication::of_certificate(None);
+        let mut without = Authentication::of_certificate(None, String::new());
         assert_eq!(session(&mut without, &served, Api::Produce), Err(CloseReason::Unauthenticated));
         assert_eq!(session(&mut without, &served, Api::Versions), Ok(false));
     }
@@ -148,7 +149,7 @@ mod tests {
     fn an_authentication_ends_when_its_key_expires() {
         let (_directory, clock, served) = served();
         let end = Timestamp::from_millis(2);
-        let mut authentication = Authentication::of_certificate(None);
+        let mut authentication = Authentication::of_certificate(None, String::new());
         authentication.succeed(principal("ann", Some(end))).expect("the first principal");
         assert_eq!(session(&mut authentication, &served, Api::Fetch), Ok(true));
         clock.set(end);

@@ -69,7 +69,7 @@ impl Broker {
         let settings = LiveSettings::new(settings);
         // Generations are the broker's own work: each request of a member is checked before.
         let groups = GroupCoordinator::new(database.clone(), Arc::clone(&settings));
-        let served = ServedDatabase::new(database);
+        let served = ServedDatabase::new(database).with_audit("kafka");
         let (unpacking, waiting) = (Decompressor::new(), WaitingFetches::default());
         let traffic = Arc::default();
         let counters = Arc::new(Counters::new(connections));
@@ -103,6 +103,11 @@ impl Broker {
     /// The database as the client of the running request may use it.
     pub(crate) fn database(&self) -> Database {
         self.served.get()
+    }
+
+    /// Audits no logins and denials.
+    pub(crate) fn stop_audit(&mut self) {
+        self.served = self.served.clone().without_audit();
     }
 
     /// The database and the sessions of its clients.

@@ -71,7 +71,8 @@ pub(crate) async fn serve(admission: Admission, listener: usize, broker: &Arc<Br
     let (Peer::Tcp { local, remote, tls }, Some((input, output))) = (peer, stream.into_halves()) else {
         unreachable!("the server listens on TCP")
     };
-    let authentication = Authentication::of_certificate(tls.and_then(|tls| tls.principal));
+    let authentication =
+        Authentication::of_certificate(tls.and_then(|tls| tls.principal), remote.ip().to_canonical().to_string());
     let caller = broker.budget.caller(FrontEnd::Kafka, Some(remote.ip()));
     let (left, left_seen) = watch::channel(false);
     let mut connection = Connection {

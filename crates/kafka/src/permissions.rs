@@ -56,9 +56,17 @@ pub(crate) fn check_topic(
     if view.permits(object.kind, object.name, operation) {
         return Ok(());
     }
-    let is_shown = view.shows(object.kind, object.name);
+    let is_shown = shows_topic(view, topic);
     let named = if is_shown { object } else { Resource::new(ResourceKind::Topic, &topic.name) };
-    Err(PermissionRefusal::new(named, operation).into())
+    let refusal = PermissionRefusal::new(named, operation);
+    view.note_denial(&refusal);
+    Err(refusal.into())
+}
+
+/// Returns whether the client may describe the object that the topic shows.
+pub(crate) fn shows_topic(view: &PermittedView<'_>, topic: &KafkaTopic) -> bool {
+    let object = topic.resource();
+    view.shows(object.kind, object.name)
 }
 
 /// Checks that the client may perform the operation on a topic that does not exist.

@@ -166,6 +166,12 @@ impl Server {
         self
     }
 
+    /// Records nothing of logins and denials in the audit store. Call it before [`Server::run`].
+    pub fn without_audit(mut self) -> Self {
+        Arc::get_mut(&mut self.broker).expect("no connection is served yet").stop_audit();
+        self
+    }
+
     /// Replaces settings while the server runs, and before.
     pub fn settings_handle(&self) -> KafkaSettingsHandle {
         let (settings, limits) = (self.broker.live_settings(), self.first().limits());
@@ -220,6 +226,7 @@ impl Server {
         connections.shutdown().await;
         self.broker.unpacking.end().await;
         self.broker.groups.shutdown().await;
+        self.broker.served().end_audit().await;
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ use quire::{
 use uuid::Uuid;
 
 use crate::errors::KafkaError;
-use crate::permissions::{check_missing_topic, check_topic};
+use crate::permissions::{check_missing_topic, check_topic, shows_topic};
 
 /// The meaning of a topic name or topic id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub(crate) fn permitted_by_id(
 
 /// Returns every topic that the client may describe.
 pub(crate) fn visible(database: u128, view: &PermittedView<'_>) -> Vec<KafkaTopic> {
-    let is_shown = |topic: &KafkaTopic| check_topic(view, topic, Operation::Describe).is_ok();
+    let is_shown = |topic: &KafkaTopic| shows_topic(view, topic);
     all(database, view).into_iter().filter(is_shown).collect()
 }
 
@@ -149,8 +149,7 @@ pub(crate) fn name_of(database: u128, view: &PermittedView<'_>, topic: TopicId) 
     };
     // In a database from an earlier version, another object may have the name.
     let found = named(database, view, &name).filter(|found| found.kind.outside() == topic.as_outside())?;
-    check_topic(view, &found, Operation::Describe).ok()?;
-    Some(name)
+    shows_topic(view, &found).then_some(name)
 }
 
 /// The resource that a topic id names; it may not exist.

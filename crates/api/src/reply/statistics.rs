@@ -93,13 +93,18 @@ pub struct Health {
     /// * `damaged`: a part of the log was found damaged. Everything else is served.
     /// * `ok`: otherwise.
     pub status: Cow<'static, str>,
-    pub version: Cow<'static, str>,
-    pub durability: String,
+    /// A client without a session gets the status only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<Cow<'static, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub durability: Option<String>,
     /// Background duties whose last run failed. No promise is broken by that.
-    pub failing: Vec<FailingStats>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failing: Option<Vec<FailingStats>>,
     /// The damage found since the database was opened, at most 16 places: file, byte
     /// and record.
-    pub damaged: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damaged: Option<Vec<String>>,
 }
 
 /// The result; bytes are bytes of files.

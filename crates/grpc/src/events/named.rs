@@ -46,13 +46,16 @@ fn commit(app: &App, command: Command<'_>) -> Result<impl Future<Output = Result
     })
 }
 
-/// Lists the subscriptions of a store.
+/// Lists the subscriptions of a store, except those of queues that the client may not describe.
 pub(super) async fn list(app: &App, store: &str) -> Result<Vec<NamedSubscription>, Status> {
     let resource = Resource::new(ResourceKind::Store, store);
-    let ticket = app.database().read_for(resource, Operation::Describe, |view| {
+    app.database().check_permission(resource, Operation::Describe).map_err(failed)?;
+    let ticket = app.database().read_permitted(|view| {
         let number = view.events.store(store);
         let own = view.events.subscriptions().filter(|(_, found)| Some(found.store) == number);
-        own.map(|(name, found)| message(name, found)).collect()
+        // The queue of the deliveries has the name of the subscription.
+        let shown = own.filter(|(name, _)| view.shows(ResourceKind::Queue, name));
+        shown.map(|(name, found)| message(name, found)).collect()
     });
     ticket.map_err(failed)?.await.map_err(failed)
 }

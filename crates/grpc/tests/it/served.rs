@@ -68,7 +68,7 @@ impl Served {
 
     async fn serve(folder: TempDir, settings: Settings, database: Database) -> Self {
         let any = "127.0.0.1:0".parse().expect("an address");
-        let server = Server::bind_with(database, any, settings).await.expect("bound");
+        let server = Server::bind_with(database, any, settings).await.expect("bound").without_audit();
         let (connections, traffic) = (server.connections(), Arc::<Traffic>::default());
         let server = server.counting(Arc::clone(&traffic));
         let (stop, stopped) = oneshot::channel();

@@ -31,6 +31,7 @@ use crate::bytes::value;
 use crate::commit::{committed, submit_at, submitted};
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
+use crate::memory::Claim;
 use crate::params::{Params, PathNames, limit};
 use crate::response::{JsonResponse, bounded};
 use quire_api::reply::TagReply;
@@ -73,19 +74,25 @@ impl ReadRange {
 pub(crate) async fn stores(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
     let stores = bounded(BoundedRequest::begin(&app.database()), move |database| {
-        let stores = heads(database, usize::MAX)?;
+        let mut claim = app.memory.claim();
+        let stores = heads(database, usize::MAX, &mut claim)?;
         let stores = stores.into_iter().map(|(store, head)| StoreReply { store, head });
-        JsonResponse::of(&app.memory, &ListPage::whole(stores.collect()))
+        JsonResponse::within(claim, &ListPage::whole(stores.collect()))
     });
     stores.await
 }
 
-/// The first `count_max` stores by name, with the positions of their last events.
-pub(crate) fn heads(database: &Database, count_max: usize) -> Result<Vec<(String, u64)>, Problem> {
+/// The first `count_max` stores by name, with the positions of their last events. Claims the memory
+/// of the list.
+pub(crate) fn heads(database: &Database, count_max: usize, claim: &mut Claim) -> Result<Vec<(String, u64)>, Problem> {
     let names: Vec<String> = database.read_published_permitted(|view| {
         let shown = view.events.stores().filter(|(name, _)| view.shows(ResourceKind::Store, name));
-        shown.take(count_max).map(|(name, _)| name.to_owned()).collect()
-    })?;
+        let names = shown.take(count_max).map(|(name, _)| -> Result<String, Problem> {
+            claim.grow(size_of::<(String, u64)>() + name.len())?;
+            Ok(name.to_owned())
+        });
+        names.collect::<Result<_, _>>()
+    })??;
     let head = |name: String| {
         let head = database.events(&name).head()?;
         Ok((name, head.get()))

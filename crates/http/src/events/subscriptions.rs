@@ -60,15 +60,15 @@ pub(crate) async fn statistics(
     let ticket = database.read_permitted(|view| {
         let all = view.events.subscriptions();
         let count = all.len() as u64;
-        let is_shown = |found: &Subscription| {
-            view.events.store_name(found.store).is_some_and(|store| view.shows(ResourceKind::Store, store))
+        let is_shown = |(name, found): &(&str, &Subscription)| {
+            let store = view.events.store_name(found.store);
+            store.is_some_and(|store| view.shows(ResourceKind::Store, store)) && view.shows(ResourceKind::Queue, name)
         };
-        let first =
-            all.filter(|(_, found)| is_shown(found)).take(count_max).map(|(name, subscription)| SubscriptionStats {
-                store: view.events.store_name(subscription.store).unwrap_or_default().to_owned(),
-                subscription: name.to_owned(),
-                behind: behind(view, subscription),
-            });
+        let first = all.filter(is_shown).take(count_max).map(|(name, subscription)| SubscriptionStats {
+            store: view.events.store_name(subscription.store).unwrap_or_default().to_owned(),
+            subscription: name.to_owned(),
+            behind: behind(view, subscription),
+        });
         (first.collect(), count)
     })?;
     Ok(ticket.await?)
@@ -81,11 +81,14 @@ pub(crate) async fn subscriptions(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let resource = Resource::new(ResourceKind::Store, &store);
-    let ticket = app.database().read_for(resource, Operation::Describe, |view| {
+    let database = app.database();
+    database.check_permission(Resource::new(ResourceKind::Store, &store), Operation::Describe)?;
+    let ticket = database.read_permitted(|view| {
         let number = view.events.store(&store);
         let own = view.events.subscriptions().filter(|(_, found)| Some(found.store) == number);
-        own.map(|(name, found)| reply(view, name, found)).collect::<Vec<_>>()
+        // The queue of the deliveries has the name of the subscription.
+        let shown = own.filter(|(name, _)| view.shows(ResourceKind::Queue, name));
+        shown.map(|(name, found)| reply(view, name, found)).collect::<Vec<_>>()
     })?;
     JsonResponse::of(&app.memory, &ListPage::whole(ticket.await?))
 }
@@ -97,7 +100,14 @@ pub(crate) async fn subscription(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    JsonResponse::of(&app.memory, &found(&app, &store, &name).await?)
+    // The queue of the deliveries has the name of the subscription.
+    let is_shown = app.database().permits(Resource::new(ResourceKind::Queue, &name), Operation::Describe);
+    let found = found(&app, &store, &name).await?;
+    JsonResponse::of(&app.memory, &Some(found).filter(|_| is_shown).ok_or_else(|| unknown(&store, &name))?)
+}
+
+fn unknown(store: &str, name: &str) -> Problem {
+    Problem::not_found(format!("unknown subscription {name:?} in store {store:?}"))
 }
 
 async fn found(app: &App, store: &str, name: &str) -> Result<SubscriptionReply, Problem> {
@@ -107,7 +117,7 @@ async fn found(app: &App, store: &str, name: &str) -> Result<SubscriptionReply, 
         let found = view.events.subscription(name).filter(|found| Some(found.store) == number);
         found.map(|found| reply(view, name, found))
     })?;
-    ticket.await?.ok_or_else(|| Problem::not_found(format!("unknown subscription {name:?} in store {store:?}")))
+    ticket.await?.ok_or_else(|| unknown(store, name))
 }
 
 /// `POST /v1/events/{store}/subscriptions/{name}`: creates or changes a subscription.
@@ -149,7 +159,8 @@ pub(crate) async fn remove(
 /// Maximum bytes of events in a response; a single event may exceed it.
 const EVENTS_BYTES_MAX: usize = 16 << 20;
 
-/// Makes the jobs that are not in the response pending again; their attempts do not count.
+/// Makes the jobs that are not in the response pending again; their attempts do not count. The
+/// server returns them, also when the session of their client has ended.
 fn give_back(database: &Database, jobs: &[FetchedJob]) -> Result<(), Problem> {
     let back = |job: &FetchedJob| jobs::Command::Snooze { job: job.job, token: job.token, until: Timestamp::ZERO };
     let commands: Vec<_> = jobs.iter().map(back).collect();
@@ -174,22 +185,27 @@ pub(crate) async fn fetch(
     bounded(BoundedRequest::begin(&app.database()), move |database| {
         let mut events = Vec::with_capacity(jobs.len());
         let mut bytes = 0;
+        // The memory of the jobs and their events, until they are written.
+        let mut claim = app.memory.claim_of_done();
+        claim.grow(jobs.iter().map(queues::job_bytes).sum())?;
         for (number, job) in jobs.iter().enumerate() {
             let event = match database.event_of(job) {
                 Ok(event) => event,
                 Err(error) => {
                     // A client that gets an error for an unreadable event gets no lease: its job,
                     // and later ones, would wait for the lease to expire.
-                    give_back(&app.database(), &jobs[number..])?;
+                    give_back(app.owner(), &jobs[number..])?;
                     if number == 0 {
                         return Err(error.into());
                     }
                     break;
                 }
             };
-            bytes += event.as_ref().map_or(0, |event| event.data.len() + event.metadata.len());
+            let event_bytes = event.as_ref().map_or(0, |event| event.data.len() + event.metadata.len());
+            bytes += event_bytes;
+            claim.grow(event_bytes)?;
             if bytes > EVENTS_BYTES_MAX && number > 0 {
-                give_back(&app.database(), &jobs[number..])?;
+                give_back(app.owner(), &jobs[number..])?;
                 break;
             }
             events.push(event);
@@ -197,7 +213,7 @@ pub(crate) async fn fetch(
         let delivered =
             |(job, event)| DeliveredJob { job: fetched(job), event: Option::as_ref(event).map(shown_event) };
         let events = jobs.iter().zip(&events).map(delivered).collect();
-        Ok(JsonResponse::of_done(&app.memory, &DeliveredReply { events }))
+        JsonResponse::within(claim, &DeliveredReply { events })
     })
     .await
 }

@@ -21,6 +21,7 @@ use quire_api::{Failure, ListPage};
 
 use crate::app::App;
 use crate::error::Problem;
+use crate::memory::Claim;
 use crate::params::{Params, PathNames, parse};
 use crate::response::JsonResponse;
 
@@ -32,18 +33,22 @@ pub(crate) use neighbours::{degree, neighbours};
 pub(crate) use transfer::{IMPORT_BYTES_MAX, export, import};
 pub(crate) use walks::{components, components_from, order, order_from, paths, walk};
 
-/// The first `count_max` graphs by name, with their memory.
-pub(crate) async fn first(database: &Database, count_max: usize) -> Result<Vec<(GraphReply, MemoryReply)>, Problem> {
+/// The first `count_max` graphs by name, with their memory. Claims the memory of the list.
+pub(crate) async fn first(
+    database: &Database,
+    count_max: usize,
+    claim: &mut Claim,
+) -> Result<Vec<(GraphReply, MemoryReply)>, Problem> {
     let graphs = database.read_permitted(|view| {
-        let graphs = view
-            .graphs
-            .iter()
-            .filter(|(name, _)| view.shows(ResourceKind::Graph, name))
-            .take(count_max)
-            .map(|(name, graph)| (reply(name, graph), memory(graph)));
-        graphs.collect::<Vec<_>>()
+        let graphs = view.graphs.iter().filter(|(name, _)| view.shows(ResourceKind::Graph, name)).take(count_max).map(
+            |(name, graph)| -> Result<_, Problem> {
+                claim.grow(size_of::<(GraphReply, MemoryReply)>() + name.len())?;
+                Ok((reply(name, graph), memory(graph)))
+            },
+        );
+        graphs.collect::<Result<Vec<_>, _>>()
     })?;
-    Ok(graphs.await?)
+    graphs.await?
 }
 
 fn reply(name: &str, graph: &quire::graph::Graph) -> GraphReply {
@@ -57,8 +62,9 @@ fn memory(graph: &quire::graph::Graph) -> MemoryReply {
 /// `GET /v1/graphs`: lists the graphs.
 pub(crate) async fn graphs(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let graphs = first(&app.database(), usize::MAX).await?.into_iter().map(|(graph, _)| graph);
-    JsonResponse::of(&app.memory, &ListPage::whole(graphs.collect()))
+    let mut claim = app.memory.claim();
+    let graphs = first(&app.database(), usize::MAX, &mut claim).await?.into_iter().map(|(graph, _)| graph);
+    JsonResponse::within(claim, &ListPage::whole(graphs.collect()))
 }
 
 /// `GET /v1/graphs/{graph}`: the size of a graph.

@@ -53,7 +53,7 @@ fn rows() -> Vec<Row> {
         ("get", "/livez", "/livez", "", Public),
         ("get", "/readyz", "/readyz", "", Public),
         ("get", "/healthz", "/healthz", "", Public),
-        ("get", "/openapi.json", "/openapi.json", "", Public),
+        ("get", "/openapi.json", "/openapi.json", "", Session),
         ("get", "/errors/{code}", "/errors/not_permitted", "", Public),
         ("get", "/v1/events", "/v1/events", "", Session),
         ("get", "/v1/topics", "/v1/topics", "", Session),
@@ -106,7 +106,7 @@ fn rows() -> Vec<Row> {
             "/v1/events/{store}/subscriptions/{name}",
             "/v1/events/s/subscriptions/mailer",
             "",
-            All(&[(STORE, Describe)]),
+            All(&[(STORE, Describe), (MAILER, Describe)]),
         ),
         (
             "post",
@@ -416,7 +416,9 @@ fn problem_without(server: &Served, row: &Row, need: (Resource<'static>, Operati
         return Some(format!("{method} {path} changed something: {answer:?}"));
     }
     // The queue of a job is not named, and a client that may not see it sees no job.
-    let is_hidden = answer.status == 404 && path.contains(&job.to_string());
+    let is_hidden_job = answer.status == 404 && path.contains(&job.to_string());
+    // A subscription has the name of its queue.
+    let is_hidden = is_hidden_job || answer.status == 404 && need == (MAILER, Describe);
     let is_empty_page =
         *method == "get" && path.ends_with("/q/jobs") && answer.json()["data"] == Value::Array(Vec::new());
     if is_hidden || is_empty_page {
@@ -476,6 +478,193 @@ fn lists_show_only_what_the_client_may_see() {
             |client: &str| ask(&server, "get", path, "", client).json()["data"].as_array().expect("a list").len();
         assert_eq!(shown(&nobody), 0, "{path}");
         assert!(shown(&admin) > 0, "{path}");
+    }
+}
+
+#[test]
+fn health_without_a_session_is_the_status_only() {
+    let server = filled();
+    assert_eq!(ask(&server, "get", "/healthz", "", "").json(), serde_json::json!({"status": "ok"}));
+    let root = user(&server, "anybody", []);
+    let whole = ask(&server, "get", "/healthz", "", &root).json();
+    assert_eq!((&whole["status"], &whole["failing"]), (&"ok".into(), &serde_json::json!([])));
+    assert!(whole["version"].is_string() && whole["durability"].is_string(), "{whole}");
+}
+
+#[test]
+fn subscriptions_of_hidden_queues_are_not_listed() {
+    let server = filled();
+    let lists = |client: &str| {
+        let answer = ask(&server, "get", "/v1/events/s/subscriptions", "", client);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        (answer.text.contains("mailer"), ask(&server, "get", "/v1/events/s/subscriptions/mailer", "", client).status)
+    };
+    let store_only = user(&server, "store-only", allowing(&[(STORE, Describe)]));
+    assert_eq!(lists(&store_only), (false, 404));
+    let both = user(&server, "both", allowing(&[(STORE, Describe), (MAILER, Describe)]));
+    assert_eq!(lists(&both), (true, 200));
+}
+
+#[test]
+fn a_job_whose_event_the_worker_may_not_read_is_delivered_without_it() {
+    let server = filled();
+    let database = database(&server);
+    database.events("secrets").append([NewEvent::new("Secret")]).expect("appended");
+    let named = quire::EventRef { store: "secrets".to_owned(), position: quire::events::EventPosition::new(1) };
+    database.queue("mailer").enqueue(NewJob::new(named.to_string())).expect("enqueued");
+    let client = user(&server, "worker", allowing(&[(STORE, Reads), (MAILER, Reads)]));
+    let answer = ask(&server, "post", "/v1/events/s/subscriptions/mailer/fetch", r#"{"count":9}"#, &client);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let events = answer.json()["events"].as_array().expect("a list").clone();
+    let types: Vec<_> = events.iter().map(|delivered| delivered["event"]["type"].as_str()).collect();
+    assert!(types.contains(&None) && !answer.text.contains("Secret"), "{answer:?}");
+}
+
+#[test]
+fn metrics_omit_the_series_of_what_the_client_may_not_describe() {
+    let server = filled();
+    let monitor = |name: &str, denied: &[Resource<'static>]| {
+        let all = ResourceKind::ALL.map(|kind| AccessRule::allow(Describe, kind, RulePattern::Any));
+        let denied = denied.iter().map(|resource| AccessRule::deny(Describe, resource.kind, pattern(*resource)));
+        let client = user(&server, name, all.into_iter().chain(denied));
+        ask(&server, "get", "/metrics", "", &client).text
+    };
+    let labels = ["topic=\"t\"", "group=\"g\"", "store=\"s\"", "queue=\"q\"", "graph=\"r\"", "subscription=\"mailer\""];
+    let whole = monitor("sees-all", &[]);
+    let rest = monitor("sees-none", &[TOPIC, GROUP, STORE, QUEUE, GRAPH, MAILER]);
+    for label in labels {
+        assert!(whole.contains(label) && !rest.contains(label), "{label}");
+    }
+    assert!(rest.contains("queue=\"other\"") && rest.contains("quire_commits_total"), "{rest}");
+}
+
+#[test]
+fn refused_clients_are_counted_by_reason() {
+    let server = filled();
+    let monitor = user(&server, "monitor", allowing(&[(Resource::DATABASE, Describe)]));
+    for authorization in ["", "Bearer qk_none", "Basic cm9vdDpyb290"] {
+        assert_eq!(ask(&server, "get", "/v1/queues", "", authorization).status, 401);
+    }
+    let metrics = ask(&server, "get", "/metrics", "", &monitor).text;
+    let count = |reason: &str| {
+        let start = format!("quire_authentication_refused_total{{front_end=\"http\",reason=\"{reason}\"}} ");
+        let found = metrics.lines().find_map(|line| line.strip_prefix(&*start)?.parse::<u64>().ok());
+        found.unwrap_or_else(|| panic!("no {start} in {metrics}"))
+    };
+    assert_eq!((count("missing"), count("failed")), (1, 2));
+}
+
+#[test]
+fn logins_and_denials_are_in_the_audit_store_once_the_server_has_ended() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = Database::open(directory.path()).expect("a database");
+    database.queue("q").enqueue(NewJob::new("job")).expect("enqueued");
+    let root = database.access().init("root").expect("initialised");
+    let runtime = tokio::runtime::Runtime::new().expect("tokio");
+    let any = "127.0.0.1:0".parse().expect("an address");
+    let server = runtime.block_on(quire_http::Server::bind(database.clone(), any)).expect("a port");
+    let address = server.address().tcp().expect("TCP");
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = runtime.spawn(server.run(async { drop(stopped.await) }));
+    database.access().create_user("ann", &[]).expect("created");
+    let lifetime = Some(Duration::from_secs(60));
+    let ann = database.access().create_key("ann", NewApiKey { lifetime, ..NewApiKey::default() }).expect("created");
+    let send = |authorization: &str| {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        let head = format!("GET /v1/queues/q HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{authorization}\r\n");
+        stream.write_all(head.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        answer.split(' ').nth(1).expect("a status").to_owned()
+    };
+    assert_eq!(send(""), "401");
+    assert_eq!(send("Authorization: Bearer qk_wrong\r\n"), "401");
+    assert_eq!(send(&format!("Authorization: Bearer {}\r\n", root.reveal())), "200");
+    assert_eq!(send(&format!("Authorization: Bearer {}\r\n", ann.reveal())), "403");
+    drop(stop);
+    runtime.block_on(running).expect("no panic").expect("it ends well");
+    let read = database.events(quire::AUDIT_STORE).read(&quire::events::Query::all(), Default::default());
+    let of = |name: &str| {
+        let events = read.as_ref().expect("readable").events.iter().filter(|event| *event.event_type == *name);
+        events.map(|event| String::from_utf8(event.data.to_vec()).expect("text")).collect::<Vec<_>>()
+    };
+    assert_eq!((of("LoggedIn").len(), of("LoginRefused").len()), (2, 2));
+    let denied = format!(
+        r#"{{"principal":"ann","key":"{}","address":"127.0.0.1","protocol":"http","operation":"describe","thing":"queue q","outcome":"denied","count":1}}"#,
+        ann.id()
+    );
+    assert_eq!(of("AccessDenied"), [denied]);
+}
+
+#[test]
+fn an_import_without_its_permission_is_refused_before_its_file_arrives() {
+    let server = filled();
+    let client = user(&server, "no-writer", allowing(&[(GRAPH, Reads)]));
+    let headers = format!("Connection: close\r\nAuthorization: {client}\r\n");
+    let head = server.head("POST", "/v1/graphs/r/import", 1 << 20, &headers);
+    let mut stream = TcpStream::connect(server.address).expect("it listens");
+    // The file never arrives.
+    stream.write_all(head.replace("application/json", "application/x-ndjson").as_bytes()).expect("sent");
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).expect("an answer");
+    assert_eq!(&status, b"HTTP/1.1 403");
+}
+
+#[test]
+fn a_long_poll_ends_when_its_session_ends() {
+    let server = filled();
+    let access = database(&server).access();
+    access.create_user("reader", &["reader", "worker"]).expect("created");
+    let lifetime = Some(Duration::from_secs(3600));
+    for (method, path, body) in [
+        ("POST", "/v1/queues/empty/fetch", r#"{"wait_ms":60000}"#),
+        ("POST", "/v1/fetch", r#"{"queues":["empty","nothing"],"wait_ms":60000}"#),
+        ("GET", "/v1/topics/t/partitions/0/records?offset=1&wait_ms=60000", ""),
+        ("GET", "/v1/topics/t?written=1&wait_ms=60000", ""),
+    ] {
+        let key = access.create_key("reader", NewApiKey { lifetime, ..NewApiKey::default() }).expect("created");
+        let headers = format!("Connection: close\r\nAuthorization: Bearer {}\r\n", key.reveal());
+        let mut stream = TcpStream::connect(server.address).expect("it listens");
+        let request = server.head(method, path, body.len(), &headers) + body;
+        stream.write_all(request.as_bytes()).expect("sent");
+        access.drop_key(key.id()).expect("dropped");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).expect("the poll ends");
+        assert!(rest.starts_with(b"HTTP/1.1 "), "{path}");
+    }
+}
+
+#[test]
+fn a_backup_ends_when_its_client_may_no_longer_read_it() {
+    let server = filled();
+    let access = database(&server).access();
+    // More than the buffers between the server and a client that does not read.
+    let large = NewEvent::new("Large").data(vec![7; 512 << 10]);
+    for _ in 0..64 {
+        database(&server).events("s").append([large.clone()]).expect("appended");
+    }
+    database(&server).sync().expect("synced");
+    let subject = RuleSubject::Principal("backup".to_owned());
+    let rule = AccessRule::allow(Reads, ResourceKind::Admin, pattern(Resource::BACKUP));
+    let client = user(&server, "backup", [rule.clone()]);
+    for takes_rule in [true, false] {
+        let mut stream = TcpStream::connect(server.address).expect("it listens");
+        let head = server.head("GET", "/v1/backup", 0, &format!("Connection: close\r\nAuthorization: {client}\r\n"));
+        stream.write_all(head.as_bytes()).expect("sent");
+        let mut first = [0; 15];
+        stream.read_exact(&mut first).expect("an answer");
+        assert_eq!(&first, b"HTTP/1.1 200 OK");
+        if takes_rule {
+            access.remove_rule(&subject, &rule).expect("removed");
+        } else {
+            access.drop_user("backup").expect("dropped");
+        }
+        let mut rest = Vec::new();
+        // The connection ends in the middle of the archive.
+        let ended = stream.read_to_end(&mut rest);
+        assert!(ended.is_err() || !rest.ends_with(b"0\r\n\r\n"), "the backup was completed");
+        access.add_rule(&subject, &rule).expect("added");
     }
 }
 

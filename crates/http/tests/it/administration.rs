@@ -75,6 +75,14 @@ fn without_access_control_only_a_client_on_this_machine_creates_the_first_admini
     assert_eq!(served.read("/v1/access/self"), nobody);
     assert_eq!(audited(&served), Vec::<String>::new());
 
+    // A proxy on this machine makes every client local.
+    let request = r#"{"user":"eve"}"#;
+    for header in ["X-Forwarded-For: 192.0.2.1", "Forwarded: for=192.0.2.1", "Via: 1.1 proxy"] {
+        let head = served.head("POST", "/v1/access/init", request.len(), &format!("Connection: close\r\n{header}\r\n"));
+        let refused = served.send((head + request).as_bytes());
+        assert_eq!((refused.status, &refused.json()["code"]), (403, &json!("not_permitted")), "{header}");
+    }
+
     let answer = served.post("/v1/access/init", json!({"user": "root"}));
     assert!(answer.head.contains("cache-control: no-store\r\n"), "{answer:?}");
     let created = answer.json();

@@ -15,7 +15,7 @@ use crate::configs::{self, ConfigChanges};
 use crate::duplicates::Duplicates;
 use crate::errors::KafkaError;
 use crate::items::RequestItems;
-use crate::permissions::check_topic;
+use crate::permissions::shows_topic;
 use crate::read_only::{self, TopicOperation};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
@@ -116,7 +116,7 @@ async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) ->
     if let Some(failure) = broker.read_published(|database, view| {
         let topic = topics::named(database, view, &name)?;
         let refusal = read_only::refusal(&topic, TopicOperation::Create)?;
-        let is_shown = check_topic(view, &topic, Operation::Describe).is_ok();
+        let is_shown = shows_topic(view, &topic);
         Some(if is_shown { refusal } else { KafkaError::new(refusal.code, "another object has the name of the topic") })
     })? {
         return Err(failure);

@@ -89,6 +89,7 @@ async fn answer(
         }
         Err(failure) => {
             state.authentication.exchange = None;
+            broker.served().login_refused("sasl", &peer.host());
             Err(SaslProblem::Failed(failure))
         }
     }

@@ -77,7 +77,8 @@ impl World {
 
     pub(crate) async fn over(directory: TempDir, database: Database, settings: Settings) -> Self {
         let any = "127.0.0.1:0".parse().expect("an address");
-        let server = Server::bind_with(database.clone(), any, settings.clone()).await.expect("a free port");
+        let server =
+            Server::bind_with(database.clone(), any, settings.clone()).await.expect("a free port").without_audit();
         World::serving(directory, database, settings, server)
     }
 

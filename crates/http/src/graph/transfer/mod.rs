@@ -145,6 +145,9 @@ pub(crate) async fn import(
     mut params: Params,
     request: Request,
 ) -> Result<Response, Problem> {
+    let database = app.database();
+    // Before the file is received.
+    database.check_permission(Resource::new(ResourceKind::Graph, &graph), Operation::Write)?;
     let too_long = "the file exceeds 256 MiB: import it in parts";
     let body = RequestBody::receive(request, &app.memory, too_long).await;
     let body = body.map_err(|problem| match problem.is_too_large() {
@@ -156,9 +159,6 @@ pub(crate) async fn import(
     let allow_missing = params.one("allow_missing")?.unwrap_or(false);
     let tells = params.one("progress")?.unwrap_or(false);
     params.end()?;
-    let database = app.database();
-    // Before the file is read.
-    database.check_permission(Resource::new(ResourceKind::Graph, &graph), Operation::Write)?;
     let terms = ImportOptions { may_batch, allow_missing };
     // The items of a file can take several times its bytes, so one file at a time is read.
     let turn = Arc::clone(&app.importing).lock_owned().await;
