@@ -294,9 +294,8 @@ mod tests {
     /// The events of logins and denials: the type and the data of each.
     fn audited(served: &ServedDatabase) -> Vec<(String, String)> {
         let read = served.owner().events(AUDIT_STORE).read(&Query::all(), ReadOptions::default()).expect("readable");
-        let shown = |event: quire::Event| {
-            (event.event_type.to_string(), String::from_utf8(event.data.to_vec()).expect("text"))
-        };
+        let shown =
+            |event: quire::Event| (event.event_type.to_string(), String::from_utf8(event.data.to_vec()).expect("text"));
         read.events.into_iter().map(shown).filter(|(event_type, _)| event_type != "AccessChanged").collect()
     }
 

@@ -221,8 +221,8 @@ impl ServedDatabase {
         ServedDatabase::with(owner, ServedOptions { is_owned: true, ..ServedOptions::default() })
     }
 
-    /// Records logins and denials of the clients of this protocol in the audit store. Call it before
-    /// the first session, and [`ServedDatabase::end_audit`] after the last one.
+    /// Records logins and denials of the clients of this protocol in the audit store. Call it
+    /// before the first session, and [`ServedDatabase::end_audit`] after the last one.
     #[must_use]
     pub fn with_audit(self, protocol: &'static str) -> Self {
         let options = ServedOptions { audited: Some(protocol), ..self.0.options.clone() };

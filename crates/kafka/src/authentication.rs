@@ -46,7 +46,7 @@ pub(crate) struct PendingExchange {
 pub(crate) struct OtherPrincipal;
 
 impl Authentication {
-    /// Begins with the principal of the client's certificate, if any, for a client with this address.
+    /// Begins with the principal of the client's certificate, if any, and the client's address.
     pub(crate) fn of_certificate(principal: Option<Principal>, address: String) -> Self {
         Authentication { is_certified: principal.is_some(), principal, exchange: None, session: None, address }
     }
