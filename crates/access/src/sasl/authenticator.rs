@@ -1,12 +1,12 @@
 //! The part of SASL that all connections of a server share.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use quire::Database;
-use quire::system::Principal;
+use quire::system::{Principal, ScramMechanism};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -189,8 +189,8 @@ impl SaslAuthenticator {
     ) -> Result<SaslProgress, SaslFailure> {
         let name = check.name(secret);
         let message = Vec::new();
-        if lock(&self.checked).has(&name) && check.is_known() {
-            return Ok(SaslProgress::Authenticated { principal: check.principal(), message });
+        if let Some(mechanism) = lock(&self.checked).find(&name) {
+            return Ok(SaslProgress::Authenticated { principal: check.principal(mechanism), message });
         }
         let thread = loop {
             let thread = Arc::clone(&self.checks).acquire_owned().await.expect("the semaphore stays open");
@@ -205,7 +205,9 @@ impl SaslAuthenticator {
         let (check, principal) = run(check, thread).await?;
         // The user may have been disabled, or got another password, during the check.
         let principal = principal.filter(|_| check.is_current(&database.access().rules())).ok_or(SaslFailure)?;
-        lock(&self.checked).add(name);
+        if let Some(password) = &principal.password {
+            lock(&self.checked).add(name, password.mechanism);
+        }
         Ok(SaslProgress::Authenticated { principal, message })
     }
 }
@@ -224,31 +226,29 @@ async fn run(
     checked.await.map_err(|_| SaslFailure)
 }
 
-/// The names of passwords that were right, in two generations: the older one is forgotten as a
-/// whole.
+/// The names of passwords that were right, and the mechanisms whose credentials they fit. There are
+/// two generations: the older one is forgotten as a whole.
 #[derive(Debug, Default)]
 struct CheckedPasswords {
-    newer: HashSet<[u8; 32]>,
-    older: HashSet<[u8; 32]>,
+    newer: HashMap<[u8; 32], ScramMechanism>,
+    older: HashMap<[u8; 32], ScramMechanism>,
 }
 
 impl CheckedPasswords {
-    fn has(&mut self, name: &[u8; 32]) -> bool {
-        if self.newer.contains(name) {
-            return true;
+    fn find(&mut self, name: &[u8; 32]) -> Option<ScramMechanism> {
+        if let Some(mechanism) = self.newer.get(name) {
+            return Some(*mechanism);
         }
-        let is_older = self.older.remove(name);
-        if is_older {
-            self.add(*name);
-        }
-        is_older
+        let mechanism = self.older.remove(name)?;
+        self.add(*name, mechanism);
+        Some(mechanism)
     }
 
-    fn add(&mut self, name: [u8; 32]) {
+    fn add(&mut self, name: [u8; 32], mechanism: ScramMechanism) {
         if self.newer.len() == CHECKED_MAX {
             self.older = std::mem::take(&mut self.newer);
         }
-        self.newer.insert(name);
+        self.newer.insert(name, mechanism);
     }
 }
 
@@ -265,7 +265,6 @@ fn random<const N: usize>() -> io::Result<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
-    use quire::system::ScramMechanism;
     use quire::{Durability, NewPassword};
     use tempfile::TempDir;
     use tokio::task::JoinSet;
@@ -365,10 +364,10 @@ mod tests {
             name
         };
         for number in 1..10 * CHECKED_MAX {
-            checked.add(name(number));
-            assert!(checked.has(&name(1)), "it is used all the time");
+            checked.add(name(number), ScramMechanism::Sha256);
+            assert!(checked.find(&name(1)).is_some(), "it is used all the time");
             assert!(checked.newer.len() <= CHECKED_MAX && checked.older.len() <= CHECKED_MAX);
         }
-        assert!(!checked.has(&name(2)));
+        assert_eq!(checked.find(&name(2)), None);
     }
 }

@@ -46,12 +46,8 @@ impl PasswordCheck {
             let computed = derive(mechanism, &self.password, salt.clone(), iterations);
             is_equal(&computed.stored_key, stored_key) & *is_known
         });
-        right.contains(&true).then(|| self.principal())
-    }
-
-    /// Whether the user has any credential.
-    pub(super) fn is_known(&self) -> bool {
-        self.candidates.iter().any(|candidate| candidate.is_known)
+        let proved = right.iter().position(|is_right| *is_right)?;
+        Some(self.principal(self.candidates[proved].credential.mechanism))
     }
 
     /// Whether the user still has the same credentials.
@@ -62,8 +58,11 @@ impl PasswordCheck {
         })
     }
 
-    pub(super) fn principal(&self) -> Principal {
-        Principal { password: Some(Arc::new(self.credential.clone())), ..Principal::named(self.user.as_str()) }
+    /// The principal of a password that is that of this mechanism.
+    pub(super) fn principal(&self, mechanism: ScramMechanism) -> Principal {
+        let credentials = self.candidates.iter().map(|candidate| &candidate.credential);
+        let password = credentials.into_iter().find(|credential| credential.mechanism == mechanism).cloned();
+        Principal { password: password.map(Arc::new), ..Principal::named(self.user.as_str()) }
     }
 
     pub(super) fn name(&self, secret: &SaslSecret) -> [u8; 32] {

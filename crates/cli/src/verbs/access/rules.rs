@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use clap::Args;
 use quire::system::{AccessRule, Principal, RuleSubject};
@@ -122,7 +121,7 @@ impl CheckArgs {
         let CheckArgs { principal, operation, kind, name, directory, form } = self;
         let database = directory.open()?;
         let rules = database.access().rules();
-        let who = Principal { name: Arc::from(&*principal), key: None, expires: None };
+        let who = Principal::named(&*principal);
         let resource = Resource::new(kind, &name);
         let allowed = !rules.is_enabled() || rules.allows(&who, operation, resource);
         let because = match (rules.is_enabled(), allowed, rules.denies(&who, operation, resource)) {
