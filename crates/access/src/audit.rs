@@ -91,7 +91,7 @@ struct AuditFact {
     outcome: &'static str,
 }
 
-/// Who was authenticated, and from where.
+/// The principal and the address of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct LoginSource {
     principal: Arc<str>,
@@ -241,7 +241,7 @@ async fn write_each_second(rules: Weak<ServedRules>, mut stopped: oneshot::Recei
     }
 }
 
-/// Writes what was collected. What can't be written is counted as lost.
+/// Writes the collected events. Events that can't be written are counted as lost.
 async fn write(audit: &AuditLog, owner: &Database) {
     let (clients, strangers) = {
         let mut batch = audit.batch();

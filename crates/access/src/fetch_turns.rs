@@ -5,7 +5,7 @@
 //!                  └─▶ a turn for each job that may be fetched, oldest fetch first ─▶ fetch ─▶ turn ends
 //! ```
 //!
-//! The watcher is a waiting fetch itself. When it leaves, the next one takes over and looks anew,
+//! The watcher is a waiting fetch itself. When it leaves, the next one takes over and looks again,
 //! so no task outlives the fetches. A turn that ends without a fetch makes the watcher look again:
 //! a client that leaves takes no job from the others.
 

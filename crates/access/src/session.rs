@@ -405,7 +405,7 @@ impl Session {
         self.rights.principal.as_ref()
     }
 
-    /// Whether the session goes on: its credential is still accepted.
+    /// Whether the session continues: its credential is still accepted.
     pub fn is_live(&self) -> bool {
         self.is_of_owner() || {
             self.rights.refresh();

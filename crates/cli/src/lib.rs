@@ -164,7 +164,7 @@ enum Command {
     Graph(verbs::Graph),
     /// Create users, API keys, roles and access rules
     #[command(subcommand)]
-    Access(verbs::Access),
+    Access(verbs::AccessVerb),
     /// Run this program as a child that ends when its parent does
     #[command(hide = true)]
     WithParent(with_parent::WithParent),

@@ -13,7 +13,7 @@ use ureq::Agent;
 use ureq::http::{HeaderMap, HeaderValue, Method, Request, Response};
 
 use crate::call::CallMethod;
-use crate::{Call, ClientBuilder, ClientError, FailureKind, PageItems, RemoteWorker, SubscriptionFeed};
+use crate::{Call, ClientBuilder, ClientError, FailureKind, PageItems, SubscriptionFeed};
 
 /// The largest problem, in bytes.
 const PROBLEM_BYTES_MAX: u64 = 16 << 20;
@@ -180,11 +180,6 @@ impl Client {
     pub fn subscribe<T: DeserializeOwned>(&self, segments: &[&str], query: &[(&str, &str)]) -> SubscriptionFeed<T> {
         let segments: Vec<&str> = segments.iter().copied().chain(["subscribe"]).collect();
         SubscriptionFeed::new(self.clone(), Call::get(&segments).query("as", "base64").queries(query))
-    }
-
-    /// A worker of a queue: it runs a handler on each job, and commits its outcome.
-    pub fn worker(&self, queue: impl Into<String>, name: impl Into<String>) -> RemoteWorker {
-        RemoteWorker::new(self.clone(), queue.into(), name.into())
     }
 
     /// Sends a request, and returns the body of the answer. A request that reads or has an

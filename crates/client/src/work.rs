@@ -34,12 +34,12 @@ const FETCH_WAIT: Duration = Duration::from_secs(1);
 const STOP_CHECK: Duration = Duration::from_millis(100);
 
 /// What a worker runs on each job.
-type Handler<'h> = dyn Fn(&FetchedReply<'static>) -> Result<RemoteOutcome, HandlerError> + Sync + 'h;
+type JobHandler<'h> = dyn Fn(&FetchedReply<'static>) -> Result<RemoteOutcome, HandlerError> + Sync + 'h;
 
 /// A worker that runs.
 struct RunningWorker<'w> {
     worker: &'w RemoteWorker,
-    handler: &'w Handler<'w>,
+    handler: &'w JobHandler<'w>,
     leases: &'w HeldLeases,
     counts: OutcomeCounts,
     /// The panic of the function that errors are reported to.
@@ -72,7 +72,7 @@ struct OpenFetch {
 }
 
 /// Works until the worker is stopped.
-pub(crate) fn run(worker: &RemoteWorker, handler: &Handler<'_>) -> Result<WorkSummary, ClientError> {
+pub(crate) fn run(worker: &RemoteWorker, handler: &JobHandler<'_>) -> Result<WorkSummary, ClientError> {
     let leases = HeldLeases::new(worker.lease_ms);
     let (counts, failure) = (OutcomeCounts::default(), Mutex::default());
     let running = RunningWorker { worker, handler, leases: &leases, counts, failure };

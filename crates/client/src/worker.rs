@@ -76,6 +76,13 @@ impl From<CommitRequest<'static>> for RemoteOutcome {
     }
 }
 
+impl Client {
+    /// A worker of a queue: it runs a handler on each job, and commits its outcome.
+    pub fn worker(&self, queue: impl Into<String>, name: impl Into<String>) -> RemoteWorker {
+        RemoteWorker::new(self.clone(), queue.into(), name.into())
+    }
+}
+
 impl RemoteWorker {
     pub(crate) fn new(client: Client, queue: String, name: String) -> Self {
         let (lease_ms, stop) = (lease_ms_default(), Stopper::default());

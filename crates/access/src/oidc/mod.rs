@@ -22,6 +22,6 @@ mod verifier;
 pub use settings::{OidcSettings, RoleMapping};
 pub use verifier::TokenVerifier;
 
-/// A token is not valid. Nothing tells a client what is wrong.
+/// A token is not valid. No client learns the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct WrongToken;

@@ -45,7 +45,7 @@ pub enum SaslStep {
     Password(PasswordCheck),
 }
 
-/// The client is not authenticated. Nothing tells what failed.
+/// The client is not authenticated. It does not report the step that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SaslFailure;
 

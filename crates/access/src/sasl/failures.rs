@@ -227,7 +227,7 @@ mod tests {
         let end = start + PAUSE_MAX;
         assert_eq!(turn(&mut failed, (2, "ann", start), start), AttemptTurn::Later(end));
         assert_eq!(turn(&mut failed, (2, "bob", start), start), AttemptTurn::Now(0));
-        // The stranger goes on.
+        // The stranger tries again.
         fail(&mut failed, 1, "ann", 1, end - Duration::from_millis(1));
         assert_eq!(turn(&mut failed, (2, "ann", start), end), AttemptTurn::Now(0));
     }

@@ -1,7 +1,7 @@
 //! The check of a password that arrived in the clear.
 //!
 //! A check derives the password once for each mechanism, whatever credentials the user has. So its
-//! time does not tell which ones these are, or whether the user exists.
+//! time does not depend on them, or on whether the user exists.
 
 use std::fmt;
 use std::sync::Arc;

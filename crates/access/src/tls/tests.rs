@@ -438,7 +438,7 @@ async fn a_thousand_reloads_lose_no_connection() {
     let tls = listener.tls().expect("TLS");
     for reload in 0..RELOADS {
         tls.replace(&settings[reload as usize % 2]).expect("valid");
-        // The load goes on between the reloads.
+        // The load continues between the reloads.
         let before = connections.load(Ordering::Relaxed);
         while reload % 100 == 0 && connections.load(Ordering::Relaxed) == before && !load.is_finished() {
             tokio::task::yield_now().await;

@@ -23,7 +23,7 @@ mod jobs;
 mod produce;
 mod topics;
 
-pub(crate) use access::Access;
+pub(crate) use access::AccessVerb;
 pub(crate) use client::{HttpClient, Path};
 pub(crate) use commit::CommitFile;
 pub(crate) use compact::Compact;

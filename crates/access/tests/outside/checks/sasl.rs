@@ -18,7 +18,7 @@ fn database() -> &'static Database {
     &made.1
 }
 
-/// Whether the first message was answered; `None` without a mechanism. Nobody is authenticated.
+/// Whether the first message was answered; `None` without a mechanism. No client is authenticated.
 pub(crate) fn check(bytes: &[u8]) -> Option<bool> {
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let mechanism = std::str::from_utf8(lines.next()?).ok().and_then(SaslMechanism::of_name)?;

@@ -40,7 +40,7 @@ Examples:
 /// The commands of `quire access`.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub(crate) enum Access {
+pub(crate) enum AccessVerb {
     /// Create the first administrator with an API key, and enable access control
     Init {
         /// Name of the administrator
@@ -72,8 +72,8 @@ pub(crate) enum Access {
     Revoke(RuleArgs),
     /// Show whether the rules allow a user an operation
     Check(CheckArgs),
-    /// Disable access control. Stop the server first: it stops anyway, and serves every client after
-    /// its next start
+    /// Disable access control. Stop the server first: it stops anyway, and serves every client
+    /// after its next start
     Disable(OwnedDirectory),
 }
 
@@ -150,8 +150,8 @@ pub(crate) enum KeyVerb {
         /// Days until the key expires; only keys of administrators may have none
         #[arg(long, value_name = "N")]
         days: Option<u32>,
-        /// A rule that narrows the rights of the user, like `allow read on topic orders`; may be given
-        /// several times
+        /// A rule that narrows the rights of the user, like `allow read on topic orders`; may be
+        /// given several times
         #[arg(long = "rule", value_name = "RULE", value_parser = parse)]
         rules: Vec<AccessRule>,
         /// A remark
@@ -206,31 +206,31 @@ pub(crate) enum RoleVerb {
     },
 }
 
-impl Access {
+impl AccessVerb {
     /// Runs the command.
     ///
     /// # Errors
     /// When the database can't be reached, or refuses.
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         match self {
-            Access::Init { user, output, place } => {
+            AccessVerb::Init { user, output, place } => {
                 let reached = place.reach()?;
                 output.give(out, place.form, || {
                     reached.post(&["init"], &InitAccess::new(&*user), |request, access| request.apply(access))
                 })
             }
-            Access::Whoami(place) => whoami(&place, out),
-            Access::User(verb) => verb.run(out),
-            Access::Key(verb) => verb.run(out),
-            Access::Role(verb) => verb.run(out),
-            Access::Rules(place) => print(&place, out, "rules", lists::rules, |rule| {
+            AccessVerb::Whoami(place) => whoami(&place, out),
+            AccessVerb::User(verb) => verb.run(out),
+            AccessVerb::Key(verb) => verb.run(out),
+            AccessVerb::Role(verb) => verb.run(out),
+            AccessVerb::Rules(place) => print(&place, out, "rules", lists::rules, |rule| {
                 format!("{}: {}", word(rule, "subject"), word(rule, "rule"))
             }),
-            Access::Grant(rule) => rule.add("allow", out),
-            Access::Deny(rule) => rule.add("deny", out),
-            Access::Revoke(rule) => rule.remove(out),
-            Access::Check(check) => check.run(out),
-            Access::Disable(directory) => {
+            AccessVerb::Grant(rule) => rule.add("allow", out),
+            AccessVerb::Deny(rule) => rule.add("deny", out),
+            AccessVerb::Revoke(rule) => rule.remove(out),
+            AccessVerb::Check(check) => check.run(out),
+            AccessVerb::Disable(directory) => {
                 directory.open()?.access().disable()?;
                 Ok(writeln!(out, "access control is disabled: a server of this directory serves every client")?)
             }

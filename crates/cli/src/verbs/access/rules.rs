@@ -20,8 +20,8 @@ pub(crate) struct RuleArgs {
     /// Holder of the rule: user:NAME, role:NAME or everyone
     #[arg(value_name = "SUBJECT")]
     subject: SubjectArg,
-    /// The operation and the resources, like `read on topic orders`, `write on store prefix acme/` or
-    /// `all on queue *`
+    /// The operation and the resources, like `read on topic orders`, `write on store prefix acme/`
+    /// or `all on queue *`
     #[arg(value_name = "RULE", required = true, num_args = 1..)]
     rule: Vec<String>,
     #[command(flatten)]

@@ -24,8 +24,8 @@ pub(crate) struct NewKeyOutput {
 /// Where a password comes from.
 #[derive(Debug, Args)]
 pub(crate) struct PasswordSource {
-    /// Read the password from the first line of this file [default: ask on the terminal, or read the
-    /// first line of standard input]
+    /// Read the password from the first line of this file [default: ask on the terminal, or read
+    /// the first line of standard input]
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 }
