@@ -19,6 +19,18 @@ pub(super) struct NodeStorage<N> {
 }
 
 impl<N: MemberNode> NodeStorage<N> {
+    /// The position up to which the records are known to be published when the node starts. A
+    /// leader changes the members only after the change before is published. So the last change in
+    /// the log shows that the one before it was published, and is in force.
+    ///
+    /// A node that is one change behind asks a majority that overlaps each majority of the others.
+    /// A node that is two changes behind may not.
+    fn known_published(&self, start: Position) -> Position {
+        let end = Position::new(self.node.last().position.get() + 1);
+        let last = self.node.change_before(end);
+        last.and_then(|last| self.node.change_before(last)).unwrap_or(start)
+    }
+
     /// The entry of a record.
     pub(super) fn entry(&self, index: u64) -> Option<Entry> {
         let position = Position::new(index);
@@ -37,7 +49,7 @@ impl<N: MemberNode> Storage for NodeStorage<N> {
         let mut state = RaftState { conf_state: members.to_raft(), ..RaftState::default() };
         state.hard_state.term = vote.term.get().into();
         state.hard_state.vote = vote.node.map_or(0, |node| node.get());
-        state.hard_state.commit = start.position.get();
+        state.hard_state.commit = self.known_published(start.position).get();
         Ok(state)
     }
 

@@ -196,6 +196,11 @@ impl MemberNode for SimulatedNode {
         self.disk.record(position)?.change.clone()
     }
 
+    fn change_before(&self, position: Position) -> Option<Position> {
+        let records = self.disk.records.iter().rev().skip_while(|record| record.place.position >= position);
+        records.into_iter().find(|record| record.change.is_some()).map(|record| record.place.position)
+    }
+
     fn shipment(&self) -> Option<Shipment> {
         let position = self.settled();
         let term = self.term(position)?;
