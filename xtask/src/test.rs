@@ -201,9 +201,17 @@ fn document(workspace: &Workspace) -> Result<(), String> {
     succeed(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// A cargo command in the root of the checkout.
+/// A cargo command in the root of the checkout. It does not get the variables that describe the
+/// package `xtask`: the build script of `ring` would run again, and `ring` and its dependents would
+/// be compiled again after each cargo command of a person.
 pub(crate) fn in_root(workspace: &Workspace, arguments: &[&str]) -> Command {
     let mut command = Command::new(cargo());
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
     command.current_dir(&workspace.root).args(arguments);
     command
 }
