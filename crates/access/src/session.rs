@@ -715,21 +715,4 @@ mod tests {
         access.drop_key(key.id()).expect("dropped");
         assert_eq!((root.is_live(), stats(&served.of(&root))), (false, Err(ErrorKind::NotPermitted)));
     }
-
-    #[tokio::test]
-    async fn rules_that_can_not_be_read_permit_nothing() {
-        let (directory, _, served) = served();
-        let open = served.session(&Credential::Absent).expect("open");
-        let other = Database::builder(directory.path()).open().expect("a second handle");
-        let marker = "a-user-whose-record-is-damaged";
-        other.access().create_user(marker, &[]).expect("created");
-        let segment = directory.path().join("shard-0000/00000000000000000001.log");
-        let bytes = std::fs::read(&segment).expect("readable");
-        let at = bytes.windows(marker.len()).position(|window| window == marker.as_bytes()).expect("it is in the log");
-        let file = std::fs::File::options().write(true).open(&segment).expect("opened");
-        std::os::unix::fs::FileExt::write_all_at(&file, b"?", at as u64).expect("written");
-        assert!(served.is_access_enabled());
-        assert_eq!(served.session(&Credential::Absent).err(), Some(AuthenticationError::Unreadable));
-        assert_eq!((open.is_live(), stats(&served.of(&open))), (false, Err(ErrorKind::NotPermitted)));
-    }
 }

@@ -402,7 +402,7 @@ fn a_server_says_which_objects_no_kafka_client_sees() {
 #[test]
 fn each_limit_on_names_has_a_flag() {
     let directory = tempfile::tempdir().expect("a directory");
-    let limits = ["partitions", "groups", "offset-bytes", "stores", "queues", "graphs", "job-bytes"];
+    let limits = ["partitions", "groups", "offset-bytes", "stores", "queues", "graphs", "job-bytes", "store-bytes"];
     let arguments: Vec<String> = (10..).zip(limits).map(|(most, name)| format!("--{name}-max={most}")).collect();
     let server = Server::spawn(quire().arg("serve").args(&arguments).arg("--data").arg(directory.path()));
     let (status, stats) = server.ask("GET", "/v1/stats", "");
@@ -413,7 +413,7 @@ fn each_limit_on_names_has_a_flag() {
         .iter()
         .map(|limit| limit["most"].as_u64().expect("a number"))
         .collect();
-    assert_eq!(told, [10, 11, 12, 13, 14, 15, 16]);
+    assert_eq!(told, [10, 11, 12, 13, 14, 15, 16, 17]);
 }
 
 #[test]
