@@ -39,8 +39,8 @@ pub trait MemberNode {
     /// The change of the members that a record carries.
     fn change(&self, position: Position) -> Option<MemberChange>;
 
-    /// The last record before this position that carries a change of the members, if it is after the
-    /// start.
+    /// The last record before this position that carries a change of the members, if it is after
+    /// the start.
     fn change_before(&self, position: Position) -> Option<Position>;
 
     /// The files that a node gets whose next records are gone. They hold all changes of the members
