@@ -1,12 +1,11 @@
 //! Decides which events are deleted: up to a position, with a tag, after a time.
 
-use quire_model::{Effects, EntryKind, NewEntry, ResourceClaim};
+use quire_model::{Effects, EntryKind, NewEntry};
 
 use super::{Decision, Stop};
 use crate::check::{check_label, check_name};
 use crate::codec::{FORGOTTEN, RETENTION_SET, Role, TRIMMED, TagList};
 use crate::limits::FORGOTTEN_MAX;
-use crate::memory::forgotten_memory;
 use crate::{AppendResult, EventPosition, Refusal, StoreNumber};
 
 impl<'a> Decision<'a> {
@@ -49,9 +48,8 @@ impl<'a> Decision<'a> {
         if !gone.knows(tag) && gone.forgotten_count() >= FORGOTTEN_MAX {
             return Err(Refusal::TooManyForgotten.into());
         }
-        if !gone.knows(tag) {
-            effects.claim(ResourceClaim::StoreBytes(forgotten_memory(tag))).map_err(Refusal::Claim)?;
-        }
+        // The memory of the tag counts, and is not claimed: other names must not keep a client from
+        // deleting the events of a person.
         gone.forget(tag, up_to);
         gone.changed(self.at.position, up_to);
         push(effects, FORGOTTEN, store, &[&up_to.get().to_le_bytes(), tag]);

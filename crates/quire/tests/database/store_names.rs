@@ -78,7 +78,6 @@ fn the_bytes_of_names_in_stores_are_limited() {
     for (command, more) in [
         (source(&b), source_bytes),
         (projection(&b), projection_bytes),
-        (Command::Forget { store: "s", tag: b.as_bytes() }, forgotten_bytes),
         (subscription("other", &[]), 512 + 5 + 2 + 80),
     ] {
         assert_eq!(refused(&database, [command]), (most, more, most));
@@ -98,6 +97,14 @@ fn the_bytes_of_names_in_stores_are_limited() {
     assert_eq!(used(&database), most);
     accepted(&database, [Command::DropSubscription { name: "mails" }, source(&b)]);
     assert_eq!(used(&database), most - put_bytes + source_bytes);
+    // A tag is forgotten also at the limit, and counts.
+    let fill = subscription("mails", &[&a, &b]);
+    accepted(&database, [Command::DropProjection { store: "s", name: &b }, fill]);
+    let before = used(&database);
+    assert!(before + forgotten_bytes > most, "{before}");
+    accepted(&database, [Command::Forget { store: "s", tag: b.as_bytes() }]);
+    assert_eq!(used(&database), before + forgotten_bytes);
+    assert_eq!(refused(&database, [source("d")]).0, before + forgotten_bytes);
     let limits = database.read_published(|view| view.limited().collect::<Vec<_>>()).expect("readable");
     assert!(limits.contains(&(ClaimLimit::StoreBytes, used(&database), most)));
 }
