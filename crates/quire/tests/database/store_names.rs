@@ -75,11 +75,9 @@ fn the_bytes_of_names_in_stores_are_limited() {
         database = open();
     }
     assert_eq!(used(&database), most, "after each opening");
-    for (command, more) in [
-        (source(&b), source_bytes),
-        (projection(&b), projection_bytes),
-        (subscription("other", &[]), 512 + 5 + 2 + 80),
-    ] {
+    for (command, more) in
+        [(source(&b), source_bytes), (projection(&b), projection_bytes), (subscription("other", &[]), 512 + 5 + 2 + 80)]
+    {
         assert_eq!(refused(&database, [command]), (most, more, most));
     }
     // What is there already takes nothing more, and what replaces a subscription counts once.
