@@ -31,7 +31,13 @@ impl PrivateDirectory {
                 Ok(()) => return Ok(PrivateDirectory { path }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
                 Err(error) => {
-                    return Err(io::Error::new(error.kind(), format!("can't create {}: {error}", path.display())));
+                    return Err(io::Error::new(
+                        error.kind(),
+                        format!(
+                            "can't create {}: {error}: set TMPDIR to a directory that you can write to",
+                            path.display()
+                        ),
+                    ));
                 }
             };
         }
