@@ -143,7 +143,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", help="the example `authenticated`")
     parser.add_argument("--java", help="a command that runs the Java client, without its arguments")
-    parser.add_argument("--acls", help="a command that runs Kafka's tools for ACLs and passwords, without its arguments")
+    parser.add_argument("--acls", help="a command that runs Kafka's tools for ACLs, passwords and quotas, without its arguments")
     arguments = parser.parse_args()
     program = pathlib.Path(arguments.program).resolve()
     for name, settings, round_trip, is_refused in CLIENTS:

@@ -22,6 +22,7 @@
 //! * [`sasl`]: authentication with API keys and passwords.
 //! * [`RecordsRead`]: records of a topic for one response.
 //! * [`DecompressionTurns`]: the number of reads that decompress much at a time.
+//! * [`QuotaBuckets`]: how long clients wait that used more than their quotas.
 //! * [`FetchTurns`]: which of the waiting fetches is woken when jobs arrive.
 //! * [`raise_handle_limit`] and [`share_out`]: file handles.
 //! * [`ServedDatabase`] and [`Session`]: who a client is, and the database as it may use it.
@@ -55,6 +56,7 @@ mod authorization;
 mod connection;
 mod fetch_turns;
 mod oidc;
+mod quotas;
 mod records;
 mod request;
 mod request_id;
@@ -82,6 +84,7 @@ pub use live::LiveSettings;
 pub use oidc::{OidcSettings, RoleMapping, TokenVerifier};
 pub use peer::{Peer, TlsPeer};
 pub use places::{ConnectionLimits, ConnectionPlace};
+pub use quotas::{QuotaBuckets, QuotaClient};
 pub use records::{
     Decompression, LargeRecord, RECORDS_BYTES_DEFAULT, RECORDS_BYTES_MAX, RecordVisitor, RecordsEnd, RecordsError,
     RecordsRead,

@@ -222,7 +222,7 @@ pub fn of_system(refusal: &system::Refusal) -> Row {
         Refusal::InvalidRule(_) => kafka(Code::InvalidRule, KafkaCode::InvalidRequest),
         Refusal::InvalidCredential => kafka(Code::InvalidCredential, KafkaCode::UnacceptableCredential),
         Refusal::LimitExceeded(limit) => match limit {
-            AccessLimit::Users | AccessLimit::Keys | AccessLimit::Roles | AccessLimit::Rules => {
+            AccessLimit::Users | AccessLimit::Keys | AccessLimit::Roles | AccessLimit::Rules | AccessLimit::Quotas => {
                 kafka(Code::LimitExceeded, KafkaCode::PolicyViolation)
             }
             AccessLimit::RolesOfUser | AccessLimit::RulesOfKey | AccessLimit::NoteBytes | AccessLimit::RulesOfRole => {

@@ -8,7 +8,7 @@ use quire::streams::{Command, Reply};
 use quire::{Commit, Database, Operation, Outcome, Part, PermittedView, Resource};
 use quire_access::budget::ByteBudget;
 use quire_access::sasl::SaslAuthenticator;
-use quire_access::{ConnectionCounters, LiveSettings, ServedDatabase, Traffic};
+use quire_access::{ConnectionCounters, LiveSettings, QuotaBuckets, ServedDatabase, Traffic};
 use tokio::sync::Semaphore;
 
 use crate::auto_creation::CreationRate;
@@ -44,6 +44,7 @@ pub(crate) struct Broker {
     pub(crate) waiting: WaitingFetches,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) auto_creations: CreationRate,
+    pub(crate) quotas: QuotaBuckets,
     counters: Arc<Counters>,
 }
 
@@ -86,6 +87,7 @@ impl Broker {
             waiting,
             traffic,
             auto_creations,
+            quotas: QuotaBuckets::default(),
             counters,
         })
     }

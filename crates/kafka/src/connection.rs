@@ -34,6 +34,7 @@ use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
 use crate::frame::{Frames, RequestFrame};
 use crate::pace::ClientPace;
+use crate::quotas::{self, RequestQuotas, RunningTime};
 use crate::request::{Api, Request};
 use crate::request_timer::RequestTimer;
 
@@ -93,6 +94,7 @@ pub(crate) async fn serve(admission: Admission, listener: usize, broker: &Arc<Br
         pending: VecDeque::new(),
         first_end,
         is_limited: false,
+        muted_until: None,
         left_behind: None,
         output,
     };
@@ -125,6 +127,8 @@ struct Connection<'b> {
     first_end: Instant,
     /// Whether the client must authenticate before anything else.
     is_limited: bool,
+    /// Until when no request is read: the client used more than its quota.
+    muted_until: Option<Instant>,
     /// The steps of all requests with `acks=0` that begin after their client has disconnected. The
     /// client has no reason to stay until all are unpacked, and together they get the steps of one.
     left_behind: Option<BoundedRequest>,
@@ -184,6 +188,8 @@ impl Connection<'_> {
             let may_end = !self.is_limited && !has_credential;
             let is_refused = || may_end && broker.served().is_access_enabled();
             let look = if may_end { LOOK } else { self.idle };
+            let muted_until = self.muted_until.filter(|until| *until > Instant::now());
+            let may_read = self.pending.len() < PENDING_MAX && muted_until.is_none();
             // Writes every response that is ready, before the frames that were read ahead are
             // handled. A failed write then reveals a client that has disconnected, even while the
             // end of its stream is behind unread frames.
@@ -193,7 +199,11 @@ impl Connection<'_> {
                     self.send_first(answer?).await?;
                     continue;
                 }
-                frame = self.input.next(self.idle, look, is_refused), if self.pending.len() < PENDING_MAX => frame?,
+                frame = self.input.next(self.idle, look, is_refused), if may_read => frame?,
+                () = async { sleep_until(muted_until.expect("the client is muted")).await }, if muted_until.is_some() => {
+                    self.muted_until = None;
+                    continue;
+                }
             };
             match frame {
                 Some(_) if is_refused() => return Err(CloseReason::Unauthenticated),
@@ -227,19 +237,31 @@ impl Connection<'_> {
         request.claim_items(&self.state.caller, api::SHORT_OF_MEMORY.min(self.idle)).await?;
         self.broker.counters().request();
         let timer = RequestTimer::begin(api::name_of(request.api), request.version, &request.client, frame_bytes);
+        let quotas = RequestQuotas::of(self.broker, self.state.authentication.principal.as_ref(), &request);
         if request.api == Api::Produce {
-            let response = self.start(session, ProduceCommit::read(request)?).await?;
+            let wait = quotas.as_ref().map(|quotas| quotas.produced(self.broker, frame_bytes)).unwrap_or_default();
+            let response = self.start(session, ProduceCommit::read(request)?, quotas, wait).await?;
             self.pending.push_back(PendingProduce { timer, running, response });
             return Ok(());
         }
         self.answer_pending().await?;
-        let answer = {
+        let (api, version) = (request.api, request.version);
+        let (answer, time) = {
             let handled = api::handle(self.broker, self.ends, &mut self.state, request);
             let handled = pin!(in_session(self.broker, session, handled));
-            self.input.meanwhile(&self.output, handled).await?.ok_or(CloseReason::ByClient)???
+            let mut handled = RunningTime::of(handled);
+            let answer = self.input.meanwhile(&self.output, Pin::new(&mut handled)).await?;
+            (answer.ok_or(CloseReason::ByClient)???, handled.time)
         };
         // The memory of a large response is released when the client has read it.
-        let RequestFrame { bytes, held } = answer;
+        let RequestFrame { mut bytes, held } = answer;
+        if let Some(quotas) = quotas {
+            let wait = quotas.answered(self.broker, bytes.len()).max(quotas.worked(self.broker, time));
+            if !wait.is_zero() {
+                bytes = quotas::with_throttle(api, version, bytes, wait);
+                self.mute(wait);
+            }
+        }
         match held {
             None => self.send(&bytes).await?,
             Some(_held) => {
@@ -267,6 +289,13 @@ impl Connection<'_> {
         Ok(())
     }
 
+    /// Reads no further request for this time.
+    fn mute(&mut self, wait: Duration) {
+        if !wait.is_zero() {
+            self.muted_until = Some(Instant::now() + wait);
+        }
+    }
+
     /// Bounds the bytes of a client that must authenticate first.
     fn limit_input(&mut self) {
         let (authentication, is_limited) = (&self.state.authentication, self.is_limited);
@@ -281,17 +310,27 @@ impl Connection<'_> {
         &mut self,
         session: Option<Session>,
         produce: ProduceCommit,
+        quotas: Option<RequestQuotas>,
+        produced_wait: Duration,
     ) -> Result<api::produce::PendingResponse, CloseReason> {
         let wants_answer = produce.wants_answer();
         let mut steps = None;
         let steps = if self.input.closed_until.is_some() { &mut self.left_behind } else { &mut steps };
         let started = produce.start(self.broker, &self.state.caller, steps);
-        let mut started = pin!(in_session(self.broker, session, started));
-        match self.input.meanwhile(&self.output, started.as_mut()).await? {
-            Some(response) => response,
-            None if wants_answer => Err(CloseReason::ByClient),
-            None => started.await,
-        }
+        let (started, time) = {
+            let started = pin!(in_session(self.broker, session, started));
+            let mut starting = RunningTime::of(started);
+            let started = match self.input.meanwhile(&self.output, Pin::new(&mut starting)).await? {
+                Some(started) => started?,
+                None if wants_answer => return Err(CloseReason::ByClient),
+                None => (&mut starting).await?,
+            };
+            (started, starting.time)
+        };
+        let worked = quotas.map(|quotas| quotas.worked(self.broker, time));
+        let wait = produced_wait.max(worked.unwrap_or_default());
+        self.mute(wait);
+        Ok(started.response(quotas::throttle_ms(wait)))
     }
 
     async fn answer_pending(&mut self) -> Result<(), CloseReason> {

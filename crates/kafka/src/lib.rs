@@ -39,6 +39,7 @@ mod endpoints;
 mod frame;
 mod memory;
 mod pace;
+mod quotas;
 
 mod items;
 mod request;

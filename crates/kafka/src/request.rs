@@ -56,6 +56,8 @@ pub(crate) enum Api {
     UpdateFeatures,
     ListConfigResources,
     DescribeTopicPartitions,
+    DescribeClientQuotas,
+    AlterClientQuotas,
     DescribeAcls,
     CreateAcls,
     DeleteAcls,
@@ -88,6 +90,7 @@ impl Api {
             | Api::DescribeQuorum
             | Api::ListConfigResources
             | Api::DescribeTopicPartitions
+            | Api::DescribeClientQuotas
             | Api::DescribeAcls
             | Api::DescribeUserScramCredentials => true,
             Api::Produce
@@ -108,6 +111,7 @@ impl Api {
             | Api::CreatePartitions
             | Api::AlterConfigs
             | Api::IncrementalAlterConfigs
+            | Api::AlterClientQuotas
             | Api::CreateAcls
             | Api::DeleteAcls
             | Api::AlterUserScramCredentials => false,

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::{AccessRule, ApiKey, DatabaseSecret, KeyId, RuleSubject, User};
+use crate::{AccessRule, ApiKey, DatabaseSecret, KeyId, QuotaEntity, QuotaKind, QuotaValue, RuleSubject, User};
 
 /// What an entry changes. An entry holds the whole new value of its user, key or role, so the state
 /// follows from the last entry of each.
@@ -19,4 +19,5 @@ pub(crate) enum AccessChange {
     RuleRemoved { subject: RuleSubject, rule: AccessRule },
     StateSet { is_enabled: bool },
     SecretPut { secret: DatabaseSecret },
+    QuotaPut { entity: QuotaEntity, kind: QuotaKind, value: Option<QuotaValue> },
 }

@@ -7,21 +7,22 @@ use quire_model::{Place, Position};
 
 use crate::System;
 use crate::codec::{
-    put_key, put_role, put_rule, put_subject, put_user, read_bool, read_key, read_role, read_rule, read_secret,
-    read_subject, read_user, unlike,
+    put_key, put_quota, put_role, put_rule, put_subject, put_user, read_bool, read_key, read_quota, read_role,
+    read_rule, read_secret, read_subject, read_user, unlike,
 };
 use crate::state::PutEntry;
 
-/// The version of the checkpoint. Version 1 has no secret.
-const VERSION: u8 = 2;
+/// The version of the checkpoint. Version 1 has no secret, and version 2 no quotas.
+const VERSION: u8 = 3;
 
 impl System {
-    /// Version 2, then the state. The bytes of users, keys and roles are those of entry bodies. The
+    /// Version 3, then the state. The bytes of users, keys and roles are those of entry bodies. The
     /// place of a user or key is that of its entry:
     ///
     /// ```text
-    /// 2 │ enabled u8 │ changed at v │ n v, n × (place, user +) │ n v, n × (place, key +)
+    /// 3 │ enabled u8 │ changed at v │ n v, n × (place, user +) │ n v, n × (place, key +)
     ///   │ n v, n × role + │ n v, n × (holder, rule) │ secret +, empty without one
+    ///   │ n v, n × quota
     /// place: position v, index v
     /// ```
     pub(crate) fn save_to(&self, out: &mut Encoder) {
@@ -54,12 +55,16 @@ impl System {
             put_rule(rule, out);
         }
         out.bytes(self.secret.as_ref().map_or(&[], |secret| &secret.0));
+        out.varint(self.quotas.size() as u64);
+        for (entity, kind, value) in self.quotas() {
+            put_quota(entity, kind, Some(value), out);
+        }
     }
 
     pub(crate) fn load_from(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         let version = from.u8()?;
         if !(1..=VERSION).contains(&version) {
-            return Err(unlike("version 1 or 2 of the access rules", from));
+            return Err(unlike("version 1 to 3 of the access rules", from));
         }
         let is_enabled = read_bool(from)?;
         let mut system = System { is_enabled, changed_at: Position::new(from.varint()?), ..System::default() };
@@ -86,6 +91,13 @@ impl System {
                 let mut whole = Decoder::new(secret);
                 system.secret = Some(read_secret(&mut whole)?);
                 whole.end()?;
+            }
+        }
+        if version > 2 {
+            for _ in 0..from.varint()? {
+                let (entity, kind, value) = read_quota(from)?;
+                let value = value.ok_or(unlike("the value of a quota", from))?;
+                system.quotas.insert_mut((entity, kind), value);
             }
         }
         Ok(system)

@@ -8,8 +8,8 @@ use quire_model::{EntryKind, ModelId, Operation, ResourceKind, Timestamp};
 
 use crate::change::AccessChange;
 use crate::{
-    AccessRule, ApiKey, DatabaseSecret, KeyId, RuleEffect, RulePattern, RuleSubject, ScramCredential, ScramMechanism,
-    SecretHash, User,
+    AccessRule, ApiKey, DatabaseSecret, KeyId, QuotaEntity, QuotaKind, QuotaName, QuotaValue, RuleEffect, RulePattern,
+    RuleSubject, ScramCredential, ScramMechanism, SecretHash, User,
 };
 
 const fn kind(number: u8) -> EntryKind {
@@ -26,6 +26,7 @@ pub(crate) const RULE_ADDED: EntryKind = kind(7);
 pub(crate) const RULE_REMOVED: EntryKind = kind(8);
 pub(crate) const STATE_SET: EntryKind = kind(9);
 pub(crate) const SECRET_PUT: EntryKind = kind(10);
+pub(crate) const QUOTA_PUT: EntryKind = kind(11);
 
 /// The flags of a key.
 const ENABLED: u8 = 1;
@@ -46,6 +47,7 @@ impl AccessChange {
             AccessChange::RuleRemoved { .. } => RULE_REMOVED,
             AccessChange::StateSet { .. } => STATE_SET,
             AccessChange::SecretPut { .. } => SECRET_PUT,
+            AccessChange::QuotaPut { .. } => QUOTA_PUT,
         }
     }
 
@@ -71,6 +73,7 @@ impl AccessChange {
             AccessChange::SecretPut { secret } => {
                 out.raw(&secret.0);
             }
+            AccessChange::QuotaPut { entity, kind, value } => put_quota(entity, *kind, *value, out),
         }
     }
 
@@ -99,6 +102,10 @@ impl AccessChange {
             }
             STATE_SET => AccessChange::StateSet { is_enabled: read_bool(&mut from)? },
             SECRET_PUT => AccessChange::SecretPut { secret: read_secret(&mut from)? },
+            QUOTA_PUT => {
+                let (entity, kind, value) = read_quota(&mut from)?;
+                AccessChange::QuotaPut { entity, kind, value }
+            }
             _ => return Err(unlike("a kind of entry that this program knows", &from)),
         };
         from.end()?;
@@ -235,6 +242,37 @@ fn read_rules(from: &mut Decoder<'_>) -> Result<Vec<AccessRule>, CodecError> {
 fn read_id(from: &mut Decoder<'_>) -> Result<KeyId, CodecError> {
     let id = core::str::from_utf8(from.raw(10)?).ok().and_then(KeyId::parse);
     id.ok_or(unlike("the id of a key", from))
+}
+
+/// A value of 0 stands for no limit.
+pub(crate) fn put_quota(entity: &QuotaEntity, kind: QuotaKind, value: Option<QuotaValue>, out: &mut Encoder) {
+    out.u8(kind as u8).u64(value.map_or(0.0, QuotaValue::get).to_bits());
+    for name in [&entity.user, &entity.client] {
+        match name {
+            None => out.u8(0),
+            Some(QuotaName::Default) => out.u8(1),
+            Some(QuotaName::Named(name)) => out.u8(2).str(name),
+        };
+    }
+}
+
+pub(crate) fn read_quota(from: &mut Decoder<'_>) -> Result<(QuotaEntity, QuotaKind, Option<QuotaValue>), CodecError> {
+    let number = from.u8()?;
+    let kind = QuotaKind::ALL.into_iter().find(|kind| *kind as u8 == number);
+    let kind = kind.ok_or(unlike("the number of a kind of quotas", from))?;
+    let value = f64::from_bits(from.u64()?);
+    let value = match QuotaValue::new(value) {
+        None if value != 0.0 => return Err(unlike("the value of a quota", from)),
+        value => value,
+    };
+    let mut name = || match from.u8()? {
+        0 => Ok(None),
+        1 => Ok(Some(QuotaName::Default)),
+        2 => Ok(Some(QuotaName::Named(from.string()?))),
+        _ => Err(unlike("the name of a quota", from)),
+    };
+    let entity = QuotaEntity { user: name()?, client: name()? };
+    Ok((entity, kind, value))
 }
 
 pub(crate) fn read_secret(from: &mut Decoder<'_>) -> Result<DatabaseSecret, CodecError> {

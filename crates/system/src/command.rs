@@ -6,7 +6,10 @@ use alloc::vec::Vec;
 
 use quire_model::Timestamp;
 
-use crate::{AccessRule, DatabaseSecret, KeyId, RuleSubject, ScramCredential, ScramMechanism, SecretHash};
+use crate::{
+    AccessRule, DatabaseSecret, KeyId, QuotaEntity, QuotaKind, QuotaValue, RuleSubject, ScramCredential,
+    ScramMechanism, SecretHash,
+};
 
 /// A change of users, credentials, roles or rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +99,15 @@ pub enum Command<'c> {
         /// Random bytes.
         secret: DatabaseSecret,
     },
+    /// Sets a quota, or removes it.
+    PutQuota {
+        /// Its holders.
+        entity: &'c QuotaEntity,
+        /// What it limits.
+        kind: QuotaKind,
+        /// The value per second; `None` for no limit.
+        value: Option<QuotaValue>,
+    },
     /// Enables access control, which needs an enabled user with the role `admin`.
     Enable,
     /// Disables access control. Users, keys and rules stay, without effect.
@@ -146,6 +158,7 @@ impl Command<'_> {
             Command::AddRule { .. } => "add_rule",
             Command::RemoveRule { .. } => "remove_rule",
             Command::PutSecret { .. } => "put_secret",
+            Command::PutQuota { .. } => "put_quota",
             Command::Enable => "enable_access",
             Command::Disable => "disable_access",
         }
@@ -167,6 +180,10 @@ impl Command<'_> {
             Command::DropRole { role } => format!("role {role}"),
             Command::AddRule { subject, rule } | Command::RemoveRule { subject, rule } => format!("{subject}: {rule}"),
             Command::PutSecret { .. } => "secret of the database".to_string(),
+            Command::PutQuota { entity, kind, value: Some(value) } => {
+                format!("{} of {entity}: {}", kind.name(), value.get())
+            }
+            Command::PutQuota { entity, kind, value: None } => format!("{} of {entity}: none", kind.name()),
             Command::Enable | Command::Disable => "access control".to_string(),
         }
     }

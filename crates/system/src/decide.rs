@@ -7,8 +7,8 @@ use crate::change::AccessChange;
 use crate::name::check_name;
 use crate::{
     AccessLimit, AccessRule, ApiKey, BuiltInRole, Command, KEY_RULES_MAX, KEYS_MAX, KeyId, NOTE_BYTES_MAX, NewKey,
-    ROLE_RULES_MAX, ROLES_MAX, RULES_MAX, Refusal, RuleSubject, ScramMechanism, System, USER_ROLES_MAX, USERS_MAX,
-    User,
+    QUOTAS_MAX, ROLE_RULES_MAX, ROLES_MAX, RULES_MAX, Refusal, RuleSubject, ScramMechanism, System, USER_ROLES_MAX,
+    USERS_MAX, User,
 };
 
 impl System {
@@ -75,6 +75,16 @@ impl System {
             }
             Command::PutSecret { secret } => {
                 Ok(self.secret.is_none().then(|| AccessChange::SecretPut { secret: secret.clone() }))
+            }
+            Command::PutQuota { entity, kind, value } => {
+                entity.check().map_err(Refusal::InvalidName)?;
+                let key = ((*entity).clone(), *kind);
+                let known = self.quotas.get(&key);
+                if known.copied() == *value {
+                    return Ok(None);
+                }
+                limit(known.is_some() || self.quotas.size() < QUOTAS_MAX, AccessLimit::Quotas)?;
+                Ok(Some(AccessChange::QuotaPut { entity: key.0, kind: *kind, value: *value }))
             }
             Command::Enable if self.is_enabled => Err(Refusal::AlreadyEnabled),
             Command::Enable => {

@@ -31,6 +31,7 @@ mod limits;
 mod name;
 
 mod key;
+mod quota;
 mod role;
 mod rule;
 mod rule_text;
@@ -57,14 +58,15 @@ mod model;
 pub use command::{Command, NewKey, Reply};
 pub use key::{ApiKey, KEY_PREFIX, KeyId, KeyText, NotAKey, SecretHash};
 pub use limits::{
-    KEY_RULES_MAX, KEYS_MAX, NAME_BYTES_MAX, NOTE_BYTES_MAX, ROLE_RULES_MAX, ROLES_MAX, RULES_MAX, USER_ROLES_MAX,
-    USERS_MAX,
+    KEY_RULES_MAX, KEYS_MAX, NAME_BYTES_MAX, NOTE_BYTES_MAX, QUOTAS_MAX, ROLE_RULES_MAX, ROLES_MAX, RULES_MAX,
+    USER_ROLES_MAX, USERS_MAX,
 };
 pub use name::{AccessNameProblem, is_access_name};
+pub use quota::{QuotaEntity, QuotaKind, QuotaName, QuotaValue};
 pub use refusal::{AccessLimit, Refusal};
 pub use role::BuiltInRole;
 pub use rule::{AccessRule, RuleEffect, RulePattern, RuleProblem, RuleSubject};
-pub use rule_set::{Principal, RuleSet};
+pub use rule_set::{Principal, QuotaHolder, RuleSet};
 pub use rule_text::NotARule;
 pub use scram::{
     DatabaseSecret, SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, SCRAM_SALT_BYTES, SCRAM_SALT_BYTES_MAX,

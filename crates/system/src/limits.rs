@@ -24,5 +24,8 @@ pub const ROLES_MAX: usize = 1_000;
 /// The most rules of one role.
 pub const ROLE_RULES_MAX: usize = 1_000;
 
+/// The most quotas.
+pub const QUOTAS_MAX: usize = 10_000;
+
 /// The most rules of principals, roles and everyone together.
 pub const RULES_MAX: usize = 100_000;

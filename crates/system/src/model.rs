@@ -38,6 +38,7 @@ impl Model for System {
             | Command::AddRule { .. }
             | Command::RemoveRule { .. }
             | Command::PutSecret { .. }
+            | Command::PutQuota { .. }
             | Command::Enable
             | Command::Disable => Operation::Alter,
         };

@@ -4,8 +4,9 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::{
-    AccessNameProblem, KEY_RULES_MAX, KEYS_MAX, KeyId, NOTE_BYTES_MAX, ROLE_RULES_MAX, ROLES_MAX, RULES_MAX,
-    RuleProblem, SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, SCRAM_SALT_BYTES_MAX, USER_ROLES_MAX, USERS_MAX,
+    AccessNameProblem, KEY_RULES_MAX, KEYS_MAX, KeyId, NOTE_BYTES_MAX, QUOTAS_MAX, ROLE_RULES_MAX, ROLES_MAX,
+    RULES_MAX, RuleProblem, SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, SCRAM_SALT_BYTES_MAX, USER_ROLES_MAX,
+    USERS_MAX,
 };
 
 /// Why a command is refused.
@@ -95,6 +96,8 @@ pub enum AccessLimit {
     RulesOfRole,
     /// [`RULES_MAX`].
     Rules,
+    /// [`QUOTAS_MAX`].
+    Quotas,
 }
 
 impl AccessLimit {
@@ -109,6 +112,7 @@ impl AccessLimit {
             AccessLimit::Roles => ROLES_MAX,
             AccessLimit::RulesOfRole => ROLE_RULES_MAX,
             AccessLimit::Rules => RULES_MAX,
+            AccessLimit::Quotas => QUOTAS_MAX,
         }
     }
 
@@ -123,6 +127,7 @@ impl AccessLimit {
             AccessLimit::Roles => "roles",
             AccessLimit::RulesOfRole => "rules per role",
             AccessLimit::Rules => "access rules",
+            AccessLimit::Quotas => "quotas",
         }
     }
 }

@@ -8,11 +8,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use quire_model::{Operation, Position, Resource, ResourceKind, Timestamp};
+use rpds::RedBlackTreeMapSync;
 
 use crate::grants::{Grants, Masks, NameMap};
 use crate::{
-    ApiKey, BuiltInRole, DatabaseSecret, KeyId, RuleSubject, ScramCredential, ScramMechanism, ScramShape, SecretHash,
-    System, User,
+    ApiKey, BuiltInRole, DatabaseSecret, KeyId, QuotaEntity, QuotaKind, QuotaName, QuotaValue, RuleSubject,
+    ScramCredential, ScramMechanism, ScramShape, SecretHash, System, User,
 };
 
 /// An authenticated caller.
@@ -42,6 +43,16 @@ pub struct RuleSet {
     /// For each of [`ScramMechanism::ALL`].
     usual_scram: [ScramShape; 2],
     secret: Option<DatabaseSecret>,
+    quotas: RedBlackTreeMapSync<(QuotaEntity, QuotaKind), QuotaValue>,
+}
+
+/// The holder of one quota: a user, a client, or a client of a user.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct QuotaHolder {
+    /// The user, unless the quota is that of a client of any user.
+    pub user: Option<String>,
+    /// The client, unless the quota is that of all clients of a user.
+    pub client: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -105,9 +116,9 @@ impl System {
         let keys = self.keys().map(|(id, key)| (id, compiled(key))).collect();
         let usual_scram = ScramMechanism::ALL.map(|mechanism| self.usual_scram(mechanism));
         let (generation, is_enabled) = (self.changed_at(), self.is_enabled());
-        let secret = self.secret().cloned();
+        let (secret, quotas) = (self.secret().cloned(), self.quotas.clone());
         let roles = roles.into_iter().map(|(name, grants)| (name.into(), grants)).collect();
-        RuleSet { generation, is_enabled, everyone, principals, keys, roles, usual_scram, secret }
+        RuleSet { generation, is_enabled, everyone, principals, keys, roles, usual_scram, secret, quotas }
     }
 
     /// The shape of most credentials of a mechanism.
@@ -261,6 +272,29 @@ impl RuleSet {
     /// The secret of the database; `None` until a server has given it one.
     pub fn secret(&self) -> Option<&DatabaseSecret> {
         self.secret.as_ref()
+    }
+
+    /// Whether there is any quota.
+    pub fn has_quotas(&self) -> bool {
+        !self.quotas.is_empty()
+    }
+
+    /// The quota of a client of a user, with its holder. Of several, the first one in Kafka's order
+    /// holds: that of the pair, of the user, of the client; each by name before the default.
+    pub fn quota(&self, user: &str, client: &str, kind: QuotaKind) -> Option<(QuotaHolder, f64)> {
+        let users = [Some(QuotaName::Named(user.into())), Some(QuotaName::Default), None];
+        let clients = [Some(QuotaName::Named(client.into())), Some(QuotaName::Default), None];
+        let mut entities = users.iter().flat_map(|user| {
+            clients.iter().map(move |client| QuotaEntity { user: user.clone(), client: client.clone() })
+        });
+        entities.find_map(|entity| {
+            let holder = QuotaHolder {
+                user: entity.user.as_ref().map(|_| user.into()),
+                client: entity.client.as_ref().map(|_| client.into()),
+            };
+            let value = self.quotas.get(&(entity, kind))?;
+            Some((holder, value.get()))
+        })
     }
 
     fn user(&self, name: &str) -> Option<&User> {

@@ -10,7 +10,10 @@ use quire_model::{Place, Position};
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
 use crate::change::AccessChange;
-use crate::{AccessRule, ApiKey, BuiltInRole, DatabaseSecret, KeyId, RuleSubject, ScramCredential};
+use crate::{
+    AccessRule, ApiKey, BuiltInRole, DatabaseSecret, KeyId, QuotaEntity, QuotaKind, QuotaValue, RuleSubject,
+    ScramCredential,
+};
 
 /// Principals, credentials, roles and rules of a database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,6 +26,7 @@ pub struct System {
     pub(crate) roles: RedBlackTreeMapSync<String, Vec<AccessRule>>,
     pub(crate) rules: RedBlackTreeSetSync<(RuleSubject, AccessRule)>,
     pub(crate) secret: Option<DatabaseSecret>,
+    pub(crate) quotas: RedBlackTreeMapSync<(QuotaEntity, QuotaKind), QuotaValue>,
 }
 
 /// A value with credentials, and the entry that has it: earlier entries leave the disk.
@@ -84,6 +88,11 @@ impl System {
         self.rules.iter().map(|(subject, rule)| (subject, rule))
     }
 
+    /// Returns the quotas in the order of their entities and kinds.
+    pub fn quotas(&self) -> impl Iterator<Item = (&QuotaEntity, QuotaKind, QuotaValue)> {
+        self.quotas.iter().map(|((entity, kind), value)| (entity, *kind, *value))
+    }
+
     /// The secret of the database; `None` until a server has given it one.
     pub fn secret(&self) -> Option<&DatabaseSecret> {
         self.secret.as_ref()
@@ -127,6 +136,12 @@ impl System {
             }
             AccessChange::StateSet { is_enabled } => self.is_enabled = is_enabled,
             AccessChange::SecretPut { secret } => self.secret = Some(secret),
+            AccessChange::QuotaPut { entity, kind, value: Some(value) } => {
+                self.quotas.insert_mut((entity, kind), value);
+            }
+            AccessChange::QuotaPut { entity, kind, value: None } => {
+                self.quotas.remove_mut(&(entity, kind));
+            }
         }
     }
 

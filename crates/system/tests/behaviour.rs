@@ -7,8 +7,9 @@ use quire_model::codec::Decoder;
 use quire_model::memory::World;
 use quire_model::{DecideError, Model, Operation, Position, Resource, ResourceKind, Timestamp};
 use quire_system::{
-    AccessLimit, AccessNameProblem, AccessRule, Command, DatabaseSecret, KEY_RULES_MAX, KeyId, NewKey, Refusal,
-    RulePattern, RuleProblem, RuleSubject, ScramCredential, ScramMechanism, ScramShape, SecretHash, System,
+    AccessLimit, AccessNameProblem, AccessRule, Command, DatabaseSecret, KEY_RULES_MAX, KeyId, NewKey, QuotaEntity,
+    QuotaKind, QuotaName, QuotaValue, Refusal, RulePattern, RuleProblem, RuleSubject, ScramCredential, ScramMechanism,
+    ScramShape, SecretHash, System,
 };
 
 fn world() -> World<System> {
@@ -368,6 +369,9 @@ fn full() -> World<System> {
         });
     }
     commit(&mut world, Command::PutSecret { secret: DatabaseSecret([7; 32]) }).unwrap();
+    for entity in entities() {
+        commit(&mut world, put_quota(&entity, Some(1.5))).unwrap();
+    }
     commit(&mut world, Command::Enable).unwrap();
     world
 }
@@ -389,6 +393,50 @@ fn a_state_with_everything_is_read_back_and_no_part_of_it_is_another_state() {
     }
 }
 
+/// An entity of each kind.
+fn entities() -> Vec<QuotaEntity> {
+    let names = || [None, Some(QuotaName::Default), Some(QuotaName::Named("ann".to_owned()))];
+    let all = names().into_iter().flat_map(|user| names().map(|client| QuotaEntity { user: user.clone(), client }));
+    all.skip(1).collect()
+}
+
+fn put_quota(entity: &QuotaEntity, value: Option<f64>) -> Command<'_> {
+    let value = value.map(|value| QuotaValue::new(value).unwrap());
+    Command::PutQuota { entity, kind: QuotaKind::RequestPercentage, value }
+}
+
+#[test]
+fn the_most_specific_quota_holds_and_a_removed_one_does_not() {
+    let mut world = world();
+    let found = |world: &World<System>| {
+        let found = world.model.rule_set().quota("ann", "ann", QuotaKind::RequestPercentage);
+        found.map(|(holder, value)| (holder.user.is_some(), holder.client.is_some(), value))
+    };
+    assert_eq!(found(&world), None);
+    // From the most general to the most specific one.
+    let mut order = entities();
+    let rank = |name: &Option<QuotaName>| match name {
+        None => 0,
+        Some(QuotaName::Default) => 1,
+        Some(QuotaName::Named(_)) => 2,
+    };
+    order.sort_by_key(|entity| (rank(&entity.user), rank(&entity.client)));
+    for (number, entity) in order.iter().enumerate() {
+        let value = 1.0 + number as f64;
+        assert_eq!(commit(&mut world, put_quota(entity, Some(value))), Ok(true));
+        assert_eq!(commit(&mut world, put_quota(entity, Some(value))), Ok(false));
+        assert_eq!(found(&world), Some((entity.user.is_some(), entity.client.is_some(), value)));
+    }
+    for entity in order.iter().rev() {
+        assert_eq!(commit(&mut world, put_quota(entity, None)), Ok(true));
+        assert_eq!(commit(&mut world, put_quota(entity, None)), Ok(false));
+    }
+    assert_eq!(found(&world), None);
+    assert_eq!(QuotaValue::new(0.0).or(QuotaValue::new(f64::NAN)).or(QuotaValue::new(f64::INFINITY)), None);
+    let nothing = QuotaEntity { user: None, client: None };
+    assert_eq!(commit(&mut world, put_quota(&nothing, Some(1.0))), Err(Refusal::InvalidName(AccessNameProblem::Empty)));
+}
+
 #[test]
 fn the_secret_of_a_database_is_given_once_and_shows_nothing() {
     let mut world = world();
@@ -396,7 +444,10 @@ fn the_secret_of_a_database_is_given_once_and_shows_nothing() {
     assert_eq!(world.model.rule_set().secret(), None);
     // A checkpoint from before there were secrets.
     let saved = World::saved(&world.model);
-    let earlier = [&[1], &saved[1..saved.len() - 1]].concat();
+    let earlier = [&[1], &saved[1..saved.len() - 2]].concat();
+    assert_eq!(System::load(&mut Decoder::new(&earlier)), Ok(world.model.clone()));
+    // One from before there were quotas.
+    let earlier = [&[2], &saved[1..saved.len() - 1]].concat();
     assert_eq!(System::load(&mut Decoder::new(&earlier)), Ok(world.model.clone()));
 
     let first = DatabaseSecret([7; 32]);

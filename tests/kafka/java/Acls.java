@@ -1,4 +1,4 @@
-// kafka-acls and kafka-configs against a server with access control: java -cp 'JARS/*' Acls.java BOOTSTRAP TLS_BOOTSTRAP CERTIFICATE USER KEY
+// kafka-acls and kafka-configs (passwords, quotas) against a server with access control: java -cp 'JARS/*' Acls.java BOOTSTRAP TLS_BOOTSTRAP CERTIFICATE USER KEY
 //
 // The first check that does not hold ends the run with status 1.
 
@@ -6,6 +6,8 @@ import java.nio.file.*;
 import java.util.*;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.*;
+import org.apache.kafka.clients.producer.*;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 public class Acls {
     // Generous: it bounds how long a broken server can hang the run.
@@ -21,6 +23,7 @@ public class Acls {
         tls = settings("security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", "sasl.jaas.config=" + jaas, "ssl.truststore.type=PEM", "ssl.truststore.location=" + certificate);
         acls();
         passwords();
+        quotas();
         System.exit(0);
     }
 
@@ -96,5 +99,51 @@ public class Acls {
         }
         config(true, tlsBootstrap, tls, "--alter", "--entity-type", "users", "--entity-name", "cleo", "--delete-config", "SCRAM-SHA-512");
         System.out.println("ok      kafka-configs sets and removes the password of a user");
+    }
+
+    static String quota(String... arguments) throws Exception {
+        return config(true, bootstrap, plain, arguments);
+    }
+
+    static void quotas() throws Exception {
+        quota("--alter", "--entity-type", "users", "--entity-name", "bob", "--add-config", "producer_byte_rate=1048576,request_percentage=50");
+        quota("--alter", "--entity-type", "users", "--entity-default", "--add-config", "consumer_byte_rate=2097152");
+        quota("--alter", "--entity-type", "clients", "--entity-name", "slow", "--add-config", "producer_byte_rate=1024");
+        quota("--alter", "--entity-type", "users", "--entity-name", "bob", "--entity-type", "clients", "--entity-name", "app", "--add-config", "consumer_byte_rate=512");
+        String listed = quota("--describe", "--entity-type", "users");
+        for (String expected : List.of("Quota configs for user-principal 'bob' are", "producer_byte_rate=1048576.0", "request_percentage=50.0", "Quota configs for the default user-principal are consumer_byte_rate=2097152.0")) {
+            expect(listed.contains(expected), listed);
+        }
+        listed = quota("--describe", "--entity-type", "clients");
+        expect(listed.contains("Quota configs for client-id 'slow' are producer_byte_rate=1024.0"), listed);
+        listed = quota("--describe", "--entity-type", "users", "--entity-name", "bob", "--entity-type", "clients", "--entity-name", "app");
+        expect(listed.contains("consumer_byte_rate=512.0"), listed);
+        System.out.println("ok      kafka-configs sets and lists quotas of users and clients");
+        throttled();
+        quota("--alter", "--entity-type", "clients", "--entity-name", "slow", "--delete-config", "producer_byte_rate");
+        listed = quota("--describe", "--entity-type", "clients");
+        expect(!listed.contains("slow"), listed);
+        System.out.println("ok      kafka-configs removes a quota");
+    }
+
+    /** The client `slow` is told to wait, and other clients are not. */
+    static void throttled() throws Exception {
+        var settings = new Properties();
+        try (var lines = Files.newBufferedReader(Path.of(plain))) {
+            settings.load(lines);
+        }
+        settings.put("bootstrap.servers", bootstrap);
+        try (var admin = Admin.create(settings)) {
+            admin.createTopics(List.of(new NewTopic("throttled", 1, (short) 1))).all().get(SECONDS_MAX, TimeUnit.SECONDS);
+        }
+        for (String client : List.of("slow", "quick")) {
+            settings.put("client.id", client);
+            try (var producer = new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer())) {
+                producer.send(new ProducerRecord<>("throttled", new byte[4096])).get(SECONDS_MAX, TimeUnit.SECONDS);
+                double waited = producer.metrics().entrySet().stream().filter(metric -> metric.getKey().name().equals("produce-throttle-time-max")).mapToDouble(metric -> (double) metric.getValue().metricValue()).max().orElseThrow();
+                expect(waited > 0 == client.equals("slow"), client + " waited " + waited + " ms");
+            }
+        }
+        System.out.println("ok      a producer beyond its quota is told to wait");
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn sasl(jars: &Path) -> String {
     format!("java -cp '{}' {SASL}", jars.join("*").display())
 }
 
-/// The command line, for a shell, that changes ACLs and passwords with Kafka's tools.
+/// The command line, for a shell, that changes ACLs, passwords and quotas with Kafka's tools.
 pub(super) fn acls(jars: &Path) -> String {
     format!("java -cp '{}' {ACLS}", jars.join("*").display())
 }

@@ -27,10 +27,12 @@ pub(crate) mod delete_groups;
 pub(crate) mod describe_groups;
 pub(crate) mod list_groups;
 
+pub(crate) mod alter_client_quotas;
 pub(crate) mod alter_user_scram_credentials;
 pub(crate) mod create_acls;
 pub(crate) mod delete_acls;
 pub(crate) mod describe_acls;
+pub(crate) mod describe_client_quotas;
 pub(crate) mod describe_user_scram_credentials;
 
 pub(crate) mod alter_configs;
@@ -157,6 +159,8 @@ pub(crate) const OFFERED: &[OfferedApi] = &[
         0,
         &describe_topic_partitions::SCHEMA,
     ),
+    OfferedApi::new(Api::DescribeClientQuotas, ApiKey::DescribeClientQuotas, 0, 1, &describe_client_quotas::SCHEMA),
+    OfferedApi::new(Api::AlterClientQuotas, ApiKey::AlterClientQuotas, 0, 1, &alter_client_quotas::SCHEMA),
     OfferedApi::new(Api::DescribeAcls, ApiKey::DescribeAcls, 1, 3, &describe_acls::SCHEMA),
     OfferedApi::new(Api::CreateAcls, ApiKey::CreateAcls, 1, 3, &create_acls::SCHEMA),
     OfferedApi::new(Api::DeleteAcls, ApiKey::DeleteAcls, 1, 3, &delete_acls::SCHEMA),
@@ -357,6 +361,12 @@ async fn handle_once(
         }
         Api::DescribeTopicPartitions => {
             SizedResponse::of(correlation_id, version, describe_topic_partitions::handle(broker, request).await?)
+        }
+        Api::DescribeClientQuotas => {
+            SizedResponse::of(correlation_id, version, describe_client_quotas::handle(broker, ends, request).await?)
+        }
+        Api::AlterClientQuotas => {
+            SizedResponse::of(correlation_id, version, alter_client_quotas::handle(broker, ends, request).await?)
         }
         Api::DescribeAcls => {
             SizedResponse::of(correlation_id, version, describe_acls::handle(broker, ends, request).await?)

@@ -80,7 +80,7 @@ impl ProduceCommit {
         broker: &Arc<Broker>,
         caller: &BudgetCaller,
         unpacking: &mut Option<BoundedRequest>,
-    ) -> PendingResponse {
+    ) -> StartedProduce {
         let ProduceCommit { decoded, request } = self;
         let Request { version, correlation_id, .. } = request;
         let acks = decoded.acks;
@@ -90,7 +90,23 @@ impl ProduceCommit {
             topics.push(ProducedTopic::start(broker, caller, unpacking, topic, problem.as_ref()).await);
         }
         // The response is built after the request, outside of its session.
-        let database = broker.database();
+        StartedProduce { database: broker.database(), topics, acks, version, correlation_id }
+    }
+}
+
+/// A request whose batches are committed or refused.
+pub(crate) struct StartedProduce {
+    database: Database,
+    topics: Vec<ProducedTopic>,
+    acks: i16,
+    version: i16,
+    correlation_id: i32,
+}
+
+impl StartedProduce {
+    /// The response, which tells the client to wait for `throttle_ms`.
+    pub(crate) fn response(self, throttle_ms: i32) -> PendingResponse {
+        let StartedProduce { database, topics, acks, version, correlation_id } = self;
         Box::pin(async move {
             let mut responses = Vec::with_capacity(topics.len());
             let mut is_refused = false;
@@ -102,7 +118,7 @@ impl ProduceCommit {
             if acks == 0 {
                 return if is_refused { Err(CloseReason::Unacknowledged) } else { Ok(None) };
             }
-            let response = ProduceResponse::default().with_responses(responses);
+            let response = ProduceResponse::default().with_responses(responses).with_throttle_time_ms(throttle_ms);
             response::frame(correlation_id, version, &response).map(Some)
         })
     }

@@ -26,6 +26,7 @@ mod one_broker;
 mod packed;
 mod permissions;
 mod produce;
+mod quotas;
 mod read_only;
 mod sasl;
 mod server;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use kafka_protocol::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
 use kafka_protocol::messages::alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::alter_partition_reassignments_request::{ReassignablePartition, ReassignableTopic};
 use kafka_protocol::messages::alter_replica_log_dirs_request::{AlterReplicaLogDir, AlterReplicaLogDirTopic};
@@ -541,6 +542,18 @@ fn rows(database: &Database) -> Vec<Row> {
             },
             |response| response.topics[0].error_code,
         ),
+        row::<DescribeClientQuotasRequest>(
+            cluster(&[(Admin, "access", Describe)]),
+            &[0],
+            |_| DescribeClientQuotasRequest::default(),
+            |response| response.error_code,
+        ),
+        row::<AlterClientQuotasRequest>(
+            cluster(&[(Admin, "access", Alter)]),
+            &[0],
+            |_| limiting("nobody", "producer_byte_rate", Some(1e9)),
+            |response| response.entries[0].error_code,
+        ),
         row::<DescribeAclsRequest>(
             cluster(&[(Admin, "access", Describe)]),
             &[0],
@@ -598,6 +611,15 @@ pub(crate) fn acl(principal: &str, topic: &str) -> AclCreation {
         .with_host(text("*"))
         .with_operation(3)
         .with_permission_type(3)
+}
+
+/// Sets or removes a quota of a user.
+pub(crate) fn limiting(user: &str, key: &str, value: Option<f64>) -> AlterClientQuotasRequest {
+    let entity = EntityData::default().with_entity_type(text("user")).with_entity_name(Some(text(user)));
+    let operation =
+        OpData::default().with_key(text(key)).with_value(value.unwrap_or_default()).with_remove(value.is_none());
+    let entry = EntryData::default().with_entity(vec![entity]).with_ops(vec![operation]);
+    AlterClientQuotasRequest::default().with_entries(vec![entry])
 }
 
 /// Lists every ACL.
