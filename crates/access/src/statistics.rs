@@ -141,7 +141,7 @@ impl ConnectionCounters {
     pub fn unauthenticated(&self, error: AuthenticationError) {
         add(match error {
             AuthenticationError::Missing => &self.authentication_missing,
-            AuthenticationError::Wrong | AuthenticationError::Unreadable => &self.authentication_failed,
+            AuthenticationError::Wrong => &self.authentication_failed,
         });
     }
 

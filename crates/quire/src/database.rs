@@ -106,13 +106,13 @@ impl Database {
 
     /// Permits commands by the guard, or by the owner.
     #[inline]
-    pub(crate) fn permit<'p, 'c>(&self, commands: Commands<'p, 'c>) -> PermittedCommands<'_, 'p, 'c> {
+    pub(crate) fn permit<'p, 'c>(&self, commands: Commands<'p, 'c>) -> Result<PermittedCommands<'_, 'p, 'c>> {
         match &self.guard {
             Some(guard) => {
-                guard.refresh();
-                guard.permit(commands)
+                guard.refresh()?;
+                Ok(guard.permit(commands))
             }
-            None => PermittedCommands::by_owner(commands),
+            None => Ok(PermittedCommands::by_owner(commands)),
         }
     }
 
@@ -451,7 +451,7 @@ impl Database {
         let timed = self.shards.timer().begin(now, self.clock());
         scratch::with_replies(|replies| {
             let limits = CommitLimits { brief_steps_max, budget: self.budget() };
-            let decided = self.shards.only().commit_within(limits, now, &self.permit(commands), replies)?;
+            let decided = self.shards.only().commit_within(limits, now, &self.permit(commands)?, replies)?;
             Ok(decided.map(|DecidedCommit { rests_on, verdict, is_replay }| {
                 if let Ok(at) = &verdict
                     && !is_replay
@@ -479,7 +479,7 @@ impl Database {
         let acts = Acts::of(commands, |topic| self.name_of(topic));
         let timed = self.shards.timer().begin(now, self.clock());
         let limits = CommitLimits { budget: self.budget(), ..CommitLimits::NONE };
-        let decided = self.shards.only().commit_within(limits, now, &self.permit(*commands), replies)?;
+        let decided = self.shards.only().commit_within(limits, now, &self.permit(*commands)?, replies)?;
         let decided = decided.expect("no request takes more steps");
         if let Ok(at) = &decided.verdict {
             acts.report(commands, *at);

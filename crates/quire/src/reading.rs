@@ -149,7 +149,7 @@ impl Database {
     /// Returns whether the client of this value may perform the operation on the resource. The
     /// owner may do everything.
     pub fn permits(&self, resource: Resource<'_>, operation: Operation) -> bool {
-        self.current_guard().is_none_or(|guard| guard.permits(resource, operation))
+        self.current_guard().is_ok_and(|guard| guard.is_none_or(|guard| guard.permits(resource, operation)))
     }
 
     /// Checks that the client of this value may perform the operation on the resource.
@@ -157,7 +157,7 @@ impl Database {
     /// # Errors
     /// [`ErrorKind::NotPermitted`](crate::ErrorKind::NotPermitted), with the missing permission.
     pub fn check_permission(&self, resource: Resource<'_>, operation: Operation) -> Result<()> {
-        check(self.current_guard(), resource, operation)
+        check(self.current_guard()?, resource, operation)
     }
 
     /// Checks that the client of this value may perform the operation on every resource of the
@@ -166,7 +166,7 @@ impl Database {
     /// # Errors
     /// [`ErrorKind::NotPermitted`](crate::ErrorKind::NotPermitted).
     pub fn check_every(&self, kind: ResourceKind, operation: Operation) -> Result<()> {
-        match self.current_guard() {
+        match self.current_guard()? {
             Some(guard) if !guard.permits_every(kind, operation) => {
                 Err(denied(guard, PermissionRefusal::every(kind, operation)))
             }
@@ -249,7 +249,7 @@ impl Database {
     /// # Errors
     /// Those of [`Database::read`].
     pub fn read_permitted<T>(&self, look: impl FnOnce(&PermittedView<'_>) -> T) -> Result<Ticket<T>> {
-        let guard = self.current_guard();
+        let guard = self.current_guard()?;
         self.look(|view| look(&PermittedView { view, guard }))
     }
 
@@ -259,15 +259,15 @@ impl Database {
     /// # Errors
     /// Those of [`Database::read_published`].
     pub fn read_published_permitted<T>(&self, look: impl FnOnce(&PermittedView<'_>) -> T) -> Result<T> {
-        let guard = self.current_guard();
+        let guard = self.current_guard()?;
         self.look_published(|view| look(&PermittedView { view, guard }))
     }
 
     /// The guard of the client, brought up to date.
-    fn current_guard(&self) -> Option<&Guard> {
-        let guard = self.guard.as_deref()?;
-        guard.refresh();
-        Some(guard)
+    fn current_guard(&self) -> Result<Option<&Guard>> {
+        let Some(guard) = self.guard.as_deref() else { return Ok(None) };
+        guard.refresh()?;
+        Ok(Some(guard))
     }
 
     /// Reads without a check, for work of the database itself.

@@ -51,8 +51,6 @@ pub enum AuthenticationError {
     Missing,
     /// The credential is unknown, wrong, expired or disabled.
     Wrong,
-    /// The rules can't be read, so no client is permitted anything.
-    Unreadable,
 }
 
 impl fmt::Display for AuthenticationError {
@@ -60,7 +58,6 @@ impl fmt::Display for AuthenticationError {
         f.write_str(match self {
             AuthenticationError::Missing => "the request has no credential: send an API key",
             AuthenticationError::Wrong => "the credential is not valid: it is unknown, wrong, expired or disabled",
-            AuthenticationError::Unreadable => "the access rules can't be read, so no credential can be checked",
         })
     }
 }

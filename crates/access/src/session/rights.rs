@@ -133,14 +133,12 @@ impl Permissions for ClientRights {
         }
     }
 
-    fn refresh(&self) {
+    fn refresh(&self) -> quire::Result<()> {
         let known = self.current();
+        let newest = self.served.newest();
         // Rules that can't be read may have changed: nothing is permitted until they can.
-        let (rules, is_live) = match self.served.newest() {
-            Ok(rules) => {
-                let is_live = self.is_accepted_by(&rules);
-                (rules, is_live)
-            }
+        let (rules, is_live) = match &newest {
+            Ok(rules) => (Arc::clone(rules), self.is_accepted_by(rules)),
             Err(_) => (Arc::clone(&known.rules), false),
         };
         if known.is_live != is_live || !Arc::ptr_eq(&known.rules, &rules) {
@@ -150,5 +148,6 @@ impl Permissions for ClientRights {
                 *current = CurrentRights { rules, is_live };
             }
         }
+        newest.map(drop)
     }
 }

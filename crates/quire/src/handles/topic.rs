@@ -539,7 +539,7 @@ impl Producer {
         database.note_keys(&mut command, &mut bytes_left)?;
         loop {
             let commands = Commands { streams: slice::from_ref(&command), ..Commands::default() };
-            let decided = database.shards.only().commit(now, &database.permit(commands), &mut self.replies)?;
+            let decided = database.shards.only().commit(now, &database.permit(commands)?, &mut self.replies)?;
             match &decided.verdict {
                 Err(refused) if refused.asks_for_keys().is_some() => {
                     read_keys(database.budget(), &mut command, &mut bytes_left)?;

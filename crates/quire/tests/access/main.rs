@@ -12,8 +12,8 @@ use quire::events::{
 use quire::system::{AccessRule, Command, RulePattern, RuleSubject, ScramCredential, ScramMechanism};
 use quire::{
     ACCESS_CHANGED, AUDIT_STORE, AuditAuthor, Commit, CommitRefusal, Database, Durability, ErrorKind, Guard, Message,
-    NewApiKey, NewPassword, Operation, Permissions, Reason, Reply, Resource, ResourceKind, events, scram_credential,
-    system,
+    NewApiKey, NewJob, NewPassword, Operation, Permissions, Reason, Reply, Resource, ResourceKind, events,
+    scram_credential, system,
 };
 
 fn open(directory: &Path) -> Database {
@@ -332,4 +332,46 @@ fn only_the_owner_of_the_directory_disables_access_control() {
     assert!(database.access().rules().is_enabled());
     database.access().disable().unwrap();
     assert!(!of_client.access().rules().is_enabled());
+}
+
+/// Permissions that can't be read.
+#[derive(Debug)]
+struct UnreadableRights;
+
+impl Permissions for UnreadableRights {
+    fn permits(&self, _: Resource<'_>, _: Operation) -> bool {
+        true
+    }
+
+    fn denies(&self, _: Resource<'_>, _: Operation) -> bool {
+        false
+    }
+
+    fn permits_every(&self, _: ResourceKind, _: Operation) -> bool {
+        true
+    }
+
+    fn permits_any(&self, _: ResourceKind, _: Operation) -> bool {
+        true
+    }
+
+    fn refresh(&self) -> quire::Result<()> {
+        Err(quire::Error::new(ErrorKind::Failed, "the log has failed"))
+    }
+}
+
+#[test]
+fn a_client_whose_permissions_can_not_be_read_gets_the_reason_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(directory.path());
+    database.queue("q").enqueue(NewJob::new("job")).unwrap();
+    let of_client = database.guarded(Arc::new(Guard::new(Arc::new(UnreadableRights))));
+    let failed = |error: quire::Error| {
+        assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::Failed, "the log has failed"))
+    };
+    failed(of_client.queue("q").stats().unwrap_err());
+    failed(of_client.queue("q").enqueue(NewJob::new("job")).unwrap_err());
+    failed(of_client.queue("q").fetch("w", 1).unwrap_err());
+    failed(of_client.access().list().unwrap_err());
+    assert_eq!(database.queue("q").stats().unwrap().unwrap().pending, 1);
 }

@@ -17,6 +17,7 @@ use quire_model::{History, Model, Operation, PermissionRefusal, Resource, Resour
 use crate::audit::AUDIT_STORE;
 use crate::commands::Commands;
 use crate::denial::Denial;
+use crate::error::Result;
 use crate::events::{self, StoreNumber};
 use crate::models::Models;
 use crate::refusal::{CommitRefusal, NotPermitted, Reason};
@@ -42,7 +43,12 @@ pub trait Permissions: Debug + Send + Sync {
 
     /// Brings the permissions up to date. A call of the database does this first, while it holds no
     /// lock.
-    fn refresh(&self) {}
+    ///
+    /// # Errors
+    /// When the permissions can't be read. The call fails with the error, and shows nothing.
+    fn refresh(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Makes [`PermittedCommands`] commands of one client.
@@ -72,8 +78,11 @@ impl Guard {
     }
 
     /// Brings the permissions up to date: see [`Permissions::refresh`].
-    pub fn refresh(&self) {
-        self.permissions.refresh();
+    ///
+    /// # Errors
+    /// Those of [`Permissions::refresh`].
+    pub fn refresh(&self) -> Result<()> {
+        self.permissions.refresh()
     }
 
     /// Notes a refusal: see [`Permissions::denied`].
