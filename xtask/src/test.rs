@@ -201,19 +201,24 @@ fn document(workspace: &Workspace) -> Result<(), String> {
     succeed(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// A cargo command in the root of the checkout. It does not get the variables that describe the
-/// package `xtask`: the build script of `ring` would run again, and `ring` and its dependents would
-/// be compiled again after each cargo command of a person.
+/// A cargo command in the root of the checkout.
 pub(crate) fn in_root(workspace: &Workspace, arguments: &[&str]) -> Command {
     let mut command = Command::new(cargo());
+    forget_package(&mut command);
+    command.current_dir(&workspace.root).args(arguments);
+    command
+}
+
+/// Removes the variables that describe the package `xtask` from the environment of a command that
+/// compiles. With them the build script of `ring` would run again, and `ring` and its dependents
+/// would be compiled again after each cargo command of a person.
+pub(crate) fn forget_package(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
             command.env_remove(&name);
         }
     }
-    command.current_dir(&workspace.root).args(arguments);
-    command
 }
 
 /// Runs a command to its end, with its output passed through.

@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
-use super::{PROFILE, in_root, python, succeed};
+use super::{PROFILE, forget_package, in_root, python, succeed};
 use crate::units::Units;
 use crate::workspace::Workspace;
 
@@ -42,6 +42,7 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
     remove(&wheels)?;
     let within = |arguments: &[&str]| {
         let mut command = Command::new(&python);
+        forget_package(&mut command);
         command.args(arguments).current_dir(&package).env("CARGO_TARGET_DIR", target);
         // The tests start processes, which must not leave compiled modules in the source.
         command.env("PYTHONDONTWRITEBYTECODE", "1");
