@@ -10,26 +10,24 @@
 //! stream decides nothing, and a page that was sent and not committed is sent again: to the next
 //! reader of its partition.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use quire::streams::{Command, Committer, LEASE_MS_MAX, MemberId, OwnedPartition, Reply, StreamReadError, TopicRef};
-use quire::{
-    Commit, ErrorKind, Operation, Outcome, Part, Position, ReadView, Reason, Resource, ResourceKind, Sequence,
-};
+use quire::streams::{Command, Committer, LEASE_MS_MAX, MemberId, OwnedPartition, StreamReadError, TopicRef};
+use quire::{Commit, Outcome, Part, Position, Reason, Sequence};
 use quire_access::budget::BudgetRefusal;
 use quire_access::{Decompression, DecompressionTurn, RecordsError, RecordsRead};
-use tokio::runtime::Handle;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 use tonic::Status;
 
+use self::member::{MemberPlace, StreamMember};
 use super::records::{self, RecordsPage, records_max};
 use crate::app::App;
-use crate::error::{failed, invalid, member_hangs, member_replaced, not_found, overloaded, refused};
+use crate::error::{failed, invalid, member_replaced, not_found, overloaded, refused};
 use crate::pages::{MEMORY_WAIT, PAGE_BYTES, PageStream, PagedResult, stream};
 use crate::proto::{ConsumeRequest, ConsumeResponse, OffsetOwner};
+
+mod member;
 
 /// The default number of records in a page.
 const LIMIT_DEFAULT: u32 = 1_000;
@@ -57,181 +55,6 @@ pub(super) async fn begin(app: Arc<App>, request: ConsumeRequest) -> Result<Page
     let place = MemberPlace { group, topic, name: member_name, lease_ms };
     let consumer = ConsumerPages::new(Arc::clone(&app), place, handling_max, limit, from_end);
     stream(app, consumer).await
-}
-
-/// The place of a member in a group.
-#[derive(Debug)]
-struct MemberPlace {
-    group: String,
-    topic: String,
-    name: String,
-    lease_ms: u32,
-}
-
-/// The state that a stream and the renewal of its lease share.
-#[derive(Debug)]
-struct StreamMemberState {
-    member: MemberId,
-    /// The pages that were sent and not committed.
-    open: BTreeMap<u32, OpenPages>,
-    /// Whether the client commits nothing in time, so that its lease is not renewed.
-    hangs: bool,
-}
-
-impl StreamMemberState {
-    fn new(member: MemberId) -> Self {
-        StreamMemberState { member, open: BTreeMap::new(), hangs: false }
-    }
-}
-
-/// The pages of a partition that the client has not committed.
-#[derive(Debug)]
-struct OpenPages {
-    /// The offset that the client commits for the last of them.
-    next: Sequence,
-    committed: Option<Sequence>,
-    /// The first page, or the last commit since.
-    since: Instant,
-}
-
-/// A member of a group. It leaves when it is dropped.
-#[derive(Debug)]
-struct StreamMember {
-    app: Arc<App>,
-    place: Arc<MemberPlace>,
-    state: Arc<Mutex<StreamMemberState>>,
-    handling_max: Duration,
-    renewal: AbortHandle,
-}
-
-impl StreamMember {
-    /// Joins the group, and renews the lease from then on.
-    fn join(app: &Arc<App>, place: &Arc<MemberPlace>, handling_max: Duration) -> Result<Self, Status> {
-        let member = place.join(app)?;
-        let state = Arc::new(Mutex::new(StreamMemberState::new(member)));
-        let renewal = renew(Arc::clone(app), Arc::clone(place), Arc::clone(&state), handling_max);
-        let renewal = Handle::current().spawn(renewal).abort_handle();
-        Ok(StreamMember { app: Arc::clone(app), place: Arc::clone(place), state, handling_max, renewal })
-    }
-
-    /// Joins again, after the member was removed.
-    ///
-    /// # Errors
-    /// When the member was removed because its client hangs: it would take its partitions back.
-    fn join_again(&self) -> Result<(), Status> {
-        let hung = lock(&self.state).hangs;
-        if hung || !self.place.is_handling(&self.app, &self.state, self.handling_max).map_err(failed)? {
-            let limit = self.handling_max.as_millis();
-            let message = format!("no page was committed within {limit} ms (handling_max_ms): the member was removed");
-            return Err(member_hangs(message));
-        }
-        let member = self.place.join(&self.app)?;
-        *lock(&self.state) = StreamMemberState::new(member);
-        Ok(())
-    }
-
-    fn id(&self) -> MemberId {
-        lock(&self.state).member
-    }
-
-    /// Notes that a page was sent whose records end before `next`.
-    fn sent(&self, partition: u32, next: Sequence) {
-        let mut state = lock(&self.state);
-        let new = || OpenPages { next, committed: None, since: Instant::now() };
-        state.open.entry(partition).or_insert_with(new).next = next;
-    }
-
-    /// Notes that the member reads only these partitions. The pages of the others are for their new
-    /// readers to commit.
-    fn reads_only(&self, partitions: &[ReadPartition]) {
-        let is_read = |partition: u32| partitions.iter().any(|read| read.owned.partition == partition);
-        lock(&self.state).open.retain(|partition, _| is_read(*partition));
-    }
-}
-
-impl Drop for StreamMember {
-    fn drop(&mut self) {
-        self.renewal.abort();
-        let MemberPlace { group, topic, .. } = &*self.place;
-        let leave = Command::LeaveGroup { group, topic: TopicRef::Name(topic), member: self.id() };
-        // By the server, because the session of the client may have ended. If this commit fails,
-        // the member is removed when its lease expires.
-        drop(self.app.owner().submit(&Commit::new().part(Part::Streams(leave))));
-    }
-}
-
-fn lock(state: &Mutex<StreamMemberState>) -> MutexGuard<'_, StreamMemberState> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl MemberPlace {
-    /// Joins the group. It may block.
-    fn join(&self, app: &App) -> Result<MemberId, Status> {
-        let MemberPlace { group, topic, name, lease_ms } = self;
-        let join = Command::JoinGroup { group, topic: TopicRef::Name(topic), name, lease_ms: *lease_ms };
-        match app.database().commit(&Commit::new().part(Part::Streams(join))).map_err(failed)? {
-            Outcome::Committed(committed) => match committed.replies.first() {
-                Some(quire::Reply::Streams(Reply::MemberJoined(joined))) => Ok(joined.member),
-                other => unreachable!("a join is answered by a member, not by {other:?}"),
-            },
-            Outcome::Refused(refusal) => Err(refused(&refusal)),
-        }
-    }
-
-    /// Reads the state of the member, which its client must be permitted to read.
-    fn read<T>(&self, app: &App, look: impl FnOnce(&ReadView<'_>) -> T) -> quire::Result<T> {
-        let group = Resource::new(ResourceKind::Group, &self.group);
-        app.database().check_permission(group, Operation::Read)?;
-        app.database().read_published_for(Resource::new(ResourceKind::Topic, &self.topic), Operation::Read, look)
-    }
-
-    /// Whether the client commits what it was sent: within `handling_max` after a page, or after
-    /// the commit before.
-    fn is_handling(&self, app: &App, state: &Mutex<StreamMemberState>, handling_max: Duration) -> quire::Result<bool> {
-        let now = Instant::now();
-        let mut state = lock(state);
-        self.read(app, |view| {
-            let Some(topic) = view.streams.topic_named(&self.topic) else { return };
-            for (partition, pages) in &mut state.open {
-                let committed = view.streams.committed(&self.group, topic.id, *partition);
-                let committed = committed.and_then(|committed| committed.offset);
-                if committed != pages.committed {
-                    (pages.committed, pages.since) = (committed, now);
-                }
-            }
-        })?;
-        state.open.retain(|_, pages| pages.committed.is_none_or(|committed| committed < pages.next));
-        state.hangs = state.open.values().any(|pages| now.duration_since(pages.since) > handling_max);
-        Ok(!state.hangs)
-    }
-}
-
-/// Renews the lease each third of its length, as long as the client commits what it was sent.
-async fn renew(app: Arc<App>, place: Arc<MemberPlace>, state: Arc<Mutex<StreamMemberState>>, handling_max: Duration) {
-    let third = Duration::from_millis(place.lease_ms.into()) / 3;
-    loop {
-        tokio::time::sleep(third).await;
-        match place.is_handling(&app, &state, handling_max) {
-            Ok(true) => {}
-            Ok(false) => continue,
-            Err(error) if ends_renewal(&error) => return,
-            Err(_) => continue,
-        }
-        let MemberPlace { group, topic, .. } = &*place;
-        let renewal = Command::RenewMember { group, topic: TopicRef::Name(topic), member: lock(&state).member };
-        match app.database().submit(&Commit::new().part(Part::Streams(renewal))) {
-            // A removed member joins again with the next page.
-            Ok(ticket) => drop(ticket.await),
-            Err(error) if ends_renewal(&error) => return,
-            Err(_) => {}
-        }
-    }
-}
-
-/// Whether no renewal succeeds after this error. The next page reports a failed database. After any
-/// other error, the next third of the lease may succeed.
-fn ends_renewal(error: &quire::Error) -> bool {
-    error.kind() == ErrorKind::Failed
 }
 
 /// A partition that the member reads.
@@ -520,119 +343,4 @@ impl ConsumerPages {
 }
 
 #[cfg(test)]
-mod tests {
-    use quire::streams::TopicSettings;
-    use quire::streams::wire::Codec;
-    use quire::{Durability, Message};
-    use quire_access::budget::{ByteBudget, FrontEnd};
-    use tempfile::TempDir;
-    use tokio::sync::watch;
-
-    use super::*;
-    use crate::app::DatabaseEnd;
-
-    const TOPIC: &str = "t";
-
-    const BUDGET_BYTES: usize = 256 << 20;
-
-    /// The components over a database of the test's own, which end last.
-    struct TestApp {
-        app: Arc<App>,
-        budget: ByteBudget,
-        _end: (DatabaseEnd, watch::Sender<bool>, TempDir),
-    }
-
-    impl TestApp {
-        fn new(partitions: u32) -> Self {
-            let directory = tempfile::tempdir().expect("a directory");
-            let database = quire::Database::builder(directory.path()).durability(Durability::Os).open();
-            let database = database.expect("opened");
-            let settings = TopicSettings { compression: Codec::Zstd, ..TopicSettings::default() };
-            let create = Command::CreateTopic { name: TOPIC, partitions, settings };
-            let created = database.commit(&Commit::new().part(Part::Streams(create))).expect("no error");
-            created.committed().expect("accepted");
-            let budget = ByteBudget::new(BUDGET_BYTES as u64);
-            let (close, closed) = watch::channel(false);
-            let (app, end) = App::open(database, budget.caller(FrontEnd::Grpc, None), closed);
-            TestApp { app, budget, _end: (end, close, directory) }
-        }
-
-        fn produce(&self, partition: u32, value: Vec<u8>) {
-            let message = Message::new(value).partition(partition);
-            self.app.database().topic(TOPIC).produce(message).expect("produced");
-        }
-
-        fn consumer(&self, handling_max: Duration) -> ConsumerPages {
-            let name = String::new();
-            let place = MemberPlace { group: "g".to_owned(), topic: TOPIC.to_owned(), name, lease_ms: 60_000 };
-            ConsumerPages::new(Arc::clone(&self.app), place, handling_max, 10, false)
-        }
-    }
-
-    fn next(app: &TestApp, consumer: &mut ConsumerPages) -> Option<ConsumeResponse> {
-        consumer.next(&app.app).expect("it does not end")
-    }
-
-    fn open(consumer: &ConsumerPages) -> Vec<u32> {
-        let state = lock(&consumer.member.as_ref().expect("it has joined").state);
-        state.open.keys().copied().collect()
-    }
-
-    #[tokio::test]
-    async fn the_pages_of_a_partition_that_moved_away_are_not_awaited() {
-        let app = TestApp::new(2);
-        (0..2).for_each(|partition| app.produce(partition, b"a".to_vec()));
-        let mut first = app.consumer(Duration::MAX);
-        let pages = [next(&app, &mut first), next(&app, &mut first)];
-        assert!(pages.iter().all(Option::is_some));
-        assert_eq!(open(&first), [0, 1]);
-        let mut second = app.consumer(Duration::MAX);
-        let moved = next(&app, &mut second).expect("it has a partition").partition;
-        assert_eq!(next(&app, &mut first), None);
-        assert_eq!(open(&first), [1 - moved]);
-    }
-
-    #[tokio::test]
-    async fn a_client_that_hung_does_not_join_again() {
-        let app = TestApp::new(1);
-        app.produce(0, b"a".to_vec());
-        let mut consumer = app.consumer(Duration::ZERO);
-        next(&app, &mut consumer).expect("a page");
-        let member = consumer.member.as_ref().expect("it has joined");
-        let MemberPlace { group, topic, .. } = &*member.place;
-        let leave = Command::LeaveGroup { group, topic: TopicRef::Name(topic), member: member.id() };
-        let left = app.app.database().commit(&Commit::new().part(Part::Streams(leave))).expect("no error");
-        left.committed().expect("accepted");
-        let ended = consumer.next(&app.app).expect_err("the client hangs");
-        assert!(ended.message().contains("handling_max_ms"), "{ended:?}");
-    }
-
-    #[tokio::test]
-    async fn a_page_waits_for_memory_and_for_its_turn_outside_of_the_read() {
-        let app = TestApp::new(1);
-        app.produce(0, vec![7; 200 << 10]);
-        let mut others = app.budget.caller(FrontEnd::Http, None).claim();
-        others.grow_anyway(BUDGET_BYTES);
-        let mut consumer = app.consumer(Duration::MAX);
-        assert_eq!(next(&app, &mut consumer), None);
-        assert!(matches!(consumer.need, Some(PageNeed::Memory(_))));
-        drop(others);
-        assert!(consumer.more(&app.app).await.expect("there is memory"));
-        assert!(next(&app, &mut consumer).is_some());
-
-        // Its batch decompresses to more than is cheap.
-        app.produce(0, vec![7; 2 << 20]);
-        assert_eq!(next(&app, &mut consumer), None);
-        assert!(matches!(consumer.need, Some(PageNeed::Turn)));
-        assert!(consumer.more(&app.app).await.expect("it has its turn"));
-        assert!(next(&app, &mut consumer).is_some());
-        assert!(consumer.turn.is_none(), "the turn ends with the read");
-    }
-
-    #[test]
-    fn only_a_failed_database_ends_the_renewals() {
-        for kind in ErrorKind::ALL {
-            assert_eq!(ends_renewal(&quire::Error::new(kind, "it failed")), kind == ErrorKind::Failed, "{kind:?}");
-        }
-    }
-}
+mod tests;
