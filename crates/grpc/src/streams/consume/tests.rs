@@ -1,3 +1,5 @@
+//! Pages that wait, and members that left, hung or lost their partitions.
+
 use quire::streams::TopicSettings;
 use quire::streams::wire::Codec;
 use quire::{Durability, ErrorKind, Message};
