@@ -30,7 +30,9 @@ mod serve;
 mod served_address;
 mod server_address;
 mod servers;
+mod service_manager;
 mod settings;
+mod shell;
 pub mod stop;
 pub mod stopwatch;
 mod storage;
@@ -89,6 +91,10 @@ Maintain a database, also while it is in use:
   backup   Back it up
   restore  Create a database from a backup
   salvage  Copy every whole record of a damaged database to a new one
+
+Set up a shell:
+  completions  Print completions for a shell
+  man          Write man pages
 
 Options:
 {options}
@@ -165,6 +171,10 @@ enum Command {
     /// Create users, API keys, roles and access rules
     #[command(subcommand)]
     Access(verbs::AccessVerb),
+    /// Print completions for a shell
+    Completions(shell::Completions),
+    /// Write man pages, one for each command
+    Man(shell::ManPages),
     /// Run this program as a child that ends when its parent does
     #[command(hide = true)]
     WithParent(with_parent::WithParent),
@@ -214,6 +224,8 @@ fn run(arguments: ParsedArguments, out: &mut dyn Write) -> Result {
         Command::Jobs(jobs) => jobs.run(out),
         Command::Graph(graph) => graph.run(out),
         Command::Access(access) => access.run(out),
+        Command::Completions(completions) => completions.run(out),
+        Command::Man(pages) => pages.run(),
         Command::WithParent(child) => child.run(),
     }
 }

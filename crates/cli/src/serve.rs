@@ -22,6 +22,7 @@ use crate::oidc::OidcArgs;
 use crate::profile::ProfileArg;
 use crate::reload::Reload;
 use crate::servers::{Addresses, Servers, outlive_hangups};
+use crate::service_manager;
 use crate::settings::{ServerSetting, SettingSource};
 use crate::stop::StopReason;
 use crate::stopwatch::Stopwatch;
@@ -116,6 +117,8 @@ impl Serve {
         tell_addresses(out, servers.addresses(), has_access_control)?;
         writeln!(out, "serving until Ctrl-C")?;
         out.flush()?;
+        let status = format!("serving {}", self.data.display());
+        service_manager::report_ready(&status);
         let mut watch =
             DatabaseWatch::new(database.clone(), servers.traffic(), servers.kafka_counters(), recovery.damage.len());
         let slow_sync = Cell::new(self.log.slow_sync());
@@ -132,7 +135,13 @@ impl Serve {
             }
             had_access_control |= has_access_control;
         };
-        let reason = servers.wait_with_reload(look, || reload.run())?;
+        let reload = || {
+            service_manager::report_reload();
+            reload.run();
+            service_manager::report_ready(&status);
+        };
+        let reason = servers.wait_with_reload(look, reload)?;
+        service_manager::report_stop();
         let stop = Stopwatch::start();
         info!(target: TARGET, %reason, served_s = served.elapsed().as_secs(), "stopping");
         let stopped = servers.stop();

@@ -15,6 +15,8 @@ mod metrics;
 mod otlp;
 #[cfg(target_os = "linux")]
 mod owner;
+#[cfg(target_os = "linux")]
+mod packages;
 mod produce;
 mod readme;
 mod secrets;
@@ -25,4 +27,5 @@ mod tls;
 mod tools;
 #[cfg(target_os = "linux")]
 mod top;
+mod tutorials;
 mod verbs;
