@@ -1,4 +1,5 @@
-//! `quire completions` and `quire man`: files for the shell, made from the definition of the command.
+//! `quire completions` and `quire man`: files for the shell, made from the definition of the
+//! command.
 
 use std::fs;
 use std::io::Write;

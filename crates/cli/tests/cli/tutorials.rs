@@ -13,7 +13,8 @@ struct Step {
     output: Vec<String>,
 }
 
-/// The steps of the blocks `console` of a page, and its files: blocks after "Save this … as `NAME`:".
+/// The steps of the blocks `console` of a page, and its files: the blocks after lines that end with
+/// "as `NAME`:".
 fn parse(page: &str) -> (Vec<Step>, Vec<(String, String)>) {
     let (mut steps, mut files) = (Vec::<Step>::new(), Vec::new());
     let mut pieces = page.split("```");
