@@ -6,4 +6,4 @@ export { Outcome, Queue, type Job, type JobContext, type WorkOptions } from "./j
 export type { Json, Value } from "./json.js";
 export { Quire } from "./quire.js";
 export { Topic, type TopicRecord } from "./topics.js";
-export type { Options } from "./transport.js";
+export { path, type Options, type QueryValue } from "./transport.js";

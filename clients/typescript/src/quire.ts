@@ -3,7 +3,7 @@ import { Store } from "./events.js";
 import { Graph } from "./graphs.js";
 import { Queue } from "./jobs.js";
 import { Topic } from "./topics.js";
-import { Transport, type Options } from "./transport.js";
+import { Transport, type Options, type QueryValue } from "./transport.js";
 
 /** A Quire server. */
 export class Quire {
@@ -23,6 +23,19 @@ export class Quire {
   commit(parts: Part[], options: { key?: string; signal?: AbortSignal } = {}): Promise<Committed> {
     const key = options.key ?? crypto.randomUUID();
     return this.#transport.call("POST", "/v1/commit", { body: { parts }, key, signal: options.signal });
+  }
+
+  /**
+   * Reads a route that has no method here: `quire.get("/v1/queues")`. Encode the names in the path with `path`. A request
+   * that waits for data by itself needs its time as `waitMs`.
+   */
+  get<T>(route: string, query: Record<string, QueryValue> = {}, options: { waitMs?: number; signal?: AbortSignal } = {}): Promise<T> {
+    return this.#transport.call("GET", route, { query, isRead: true, ...options });
+  }
+
+  /** Writes on a route that has no method here, once. Prefer `commit`, which can be repeated safely. */
+  send<T>(method: "POST" | "DELETE", route: string, body?: unknown): Promise<T> {
+    return this.#transport.call(method, route, { body });
   }
 
   store(name: string): Store {

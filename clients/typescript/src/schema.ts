@@ -335,6 +335,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/commits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the commits of the log. */
+        get: operations["get_commits"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/commits/{position}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns a commit and its entries. */
+        get: operations["get_commits_position"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/compact": {
         parameters: {
             query?: never;
@@ -1548,6 +1582,32 @@ export interface components {
         ClashRequest: "reject" | "keep" | "replace" | "extend";
         /** @enum {string} */
         Code: "malformed_json" | "invalid" | "invalid_host" | "invalid_name" | "invalid_tag" | "invalid_group_by" | "invalid_event" | "invalid_query" | "repeated_id" | "nothing_asked" | "too_many_events" | "too_many_conditions" | "no_attempts" | "invalid_partition_count" | "invalid_settings" | "missing_key" | "invalid_timestamp" | "control_batch" | "transactional_batch" | "invalid_producer" | "invalid_members" | "invalid_lease" | "metadata_too_long" | "invalid_weights" | "nested_each" | "out_of_range" | "not_json" | "over_limit" | "invalid_rule" | "invalid_credential" | "expiry_required" | "invalid_idempotency_key" | "condition_failed" | "after_ahead" | "duplicate_event" | "upstream_behind" | "too_many_sources" | "too_many_subscriptions" | "too_many_forgotten" | "too_many_projections" | "unknown_store" | "unknown_subscription" | "unknown_projection" | "subscription_of_another_store" | "subscription_moved" | "projection_moved" | "ahead_of_store" | "name_taken" | "limit_exceeded" | "topic_exists" | "unknown_topic" | "unknown_partition" | "unknown_group" | "too_few_partitions" | "beyond_end" | "batch_too_large" | "stale_generation" | "group_has_members" | "unknown_member" | "not_owner" | "member_replaced" | "unknown_producer" | "fenced_producer" | "out_of_order_sequence" | "stale_lease" | "wrong_state" | "unknown_job" | "duplicate" | "unknown_queue" | "queue_draining" | "too_many_active" | "too_few_attempts" | "version_mismatch" | "missing_block" | "too_many_edges" | "ahead_of_log" | "user_exists" | "unknown_user" | "key_exists" | "unknown_key" | "unknown_role" | "built_in_role" | "role_in_use" | "access_enabled" | "access_disabled" | "no_admin" | "unaudited" | "refused" | "unauthenticated" | "not_permitted" | "owner_only" | "reserved_store" | "read_only" | "foreign_origin" | "not_found" | "unknown_route" | "offset_out_of_range" | "method_not_allowed" | "timeout" | "gone" | "too_large" | "unsupported_encoding" | "unsupported_media_type" | "unknown_host" | "idempotency_key_reused" | "too_costly" | "overloaded" | "damaged" | "io" | "failed" | "unsettled" | "cancelled" | "stalled" | "stopping" | "too_many_connections" | "no_segment" | "no_space";
+        CommitEntryReply: {
+            block?: string | null;
+            /** Format: uint64 */
+            bytes: number;
+            edge?: components["schemas"]["LoggedEdgeReply"] | null;
+            /** Format: uint32 */
+            entry: number;
+            event?: components["schemas"]["LoggedEventReply"] | null;
+            graph?: string | null;
+            group?: string | null;
+            /** Format: uint64 */
+            job_count?: number | null;
+            jobs?: string[] | null;
+            kind: string;
+            model: string;
+            name?: string | null;
+            /** Format: uint64 */
+            offset?: number | null;
+            /** Format: uint32 */
+            partition?: number | null;
+            queue?: string | null;
+            /** Format: uint32 */
+            records?: number | null;
+            store?: string | null;
+            topic?: string | null;
+        };
         /** @description Commits a consumer group's offset in a partition. */
         CommitOffset: {
             group: components["schemas"]["Text"];
@@ -2228,6 +2288,28 @@ export interface components {
             /** Format: uint64 */
             most: number;
         };
+        LoggedCommitReply: {
+            entries: components["schemas"]["CommitEntryReply"][];
+            /** Format: uint32 */
+            next_entry: number | null;
+            /** Format: uint64 */
+            position: number;
+            /** Format: uint64 */
+            time_ms: number;
+        };
+        LoggedEdgeReply: {
+            source: string;
+            target: string;
+            type: string;
+        };
+        LoggedEventReply: {
+            /** Format: uint64 */
+            position: number;
+            tags: (string | {
+                base64: string;
+            })[];
+            type: string;
+        };
         MemberReply: {
             /** Format: uint64 */
             member: number;
@@ -2456,6 +2538,17 @@ export interface components {
             data: components["schemas"]["JobReply"][];
             /** @description Whether there is a next page. */
             has_more: boolean;
+            /** @description The `cursor` of the next page; `null` on the last one. */
+            next_cursor: string | null;
+        };
+        /** @description A page of a list. */
+        PageOfLoggedCommitReply: {
+            /** @description The items. */
+            data: components["schemas"]["LoggedCommitReply"][];
+            /** @description Whether there is a next page. */
+            has_more: boolean;
+            /** Format: uint64 */
+            head: number;
             /** @description The `cursor` of the next page; `null` on the last one. */
             next_cursor: string | null;
         };
@@ -4869,6 +4962,91 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CommitReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    get_commits: {
+        parameters: {
+            query?: {
+                after?: number;
+                before?: number;
+                wait_ms?: number;
+                limit?: number;
+                cursor?: string;
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PageOfLoggedCommitReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    get_commits_position: {
+        parameters: {
+            query?: {
+                entry?: number;
+                limit?: number;
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path: {
+                position: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoggedCommitReply"];
                 };
             };
             400: components["responses"]["Problem400"];

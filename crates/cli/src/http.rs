@@ -1,7 +1,7 @@
 //! The HTTP settings of `quire serve`: one flag for each field of [`Settings`].
 
-use clap::Args;
-use quire_http::Settings;
+use clap::{Args, ValueEnum};
+use quire_http::{DashboardMode, Settings};
 
 use crate::failure::{CommandError, Result};
 
@@ -16,6 +16,18 @@ pub(crate) struct HttpArgs {
     /// can be repeated
     #[arg(id = "http-allow-origin", long, value_name = "ORIGIN")]
     allowed_origins: Vec<String>,
+    /// The dashboard, which the server has at its address in a browser
+    #[arg(id = "ui", long, value_name = "MODE", value_enum, default_value = "full")]
+    dashboard: DashboardArg,
+}
+
+/// The value of `--ui`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum DashboardArg {
+    /// No dashboard
+    Off,
+    /// The whole dashboard; it may do what its user's key may do
+    Full,
 }
 
 impl HttpArgs {
@@ -27,6 +39,10 @@ impl HttpArgs {
         let settings = Settings {
             hosts: self.hosts.clone(),
             allowed_origins: self.allowed_origins.clone(),
+            dashboard: match self.dashboard {
+                DashboardArg::Off => DashboardMode::Off,
+                DashboardArg::Full => DashboardMode::Full,
+            },
             ..Settings::default()
         };
         match &settings.problems()[..] {

@@ -18,7 +18,7 @@ use crate::tls::log_certificate;
 
 /// The settings that a reload applies, by the names of their flags. The others have shaped memory,
 /// files or listeners.
-const RELOADED: [&str; 27] = [
+const RELOADED: [&str; 28] = [
     "log",
     "log-format",
     "log-slow-sync-ms",
@@ -37,6 +37,7 @@ const RELOADED: [&str; 27] = [
     "http-connections-max",
     "http-host",
     "http-allow-origin",
+    "ui",
     "grpc-connections-max",
     "connections-per-address-max",
     "tls-certificate",

@@ -67,6 +67,7 @@ mod erasure;
 mod read;
 mod retention;
 mod select;
+mod store_entry;
 
 mod model;
 
@@ -87,5 +88,6 @@ pub use retention::RetainedStore;
 pub use saved::{SaveProjection, SavedProjection};
 pub use select::Selection;
 pub use state::Events;
+pub use store_entry::StoreEntry;
 pub use store_number::StoreNumber;
 pub use subscription::{Attempts, MoveSubscription, PutSubscription, Subscription};

@@ -93,7 +93,7 @@ pub use direction::{Direction, End};
 pub use id::{BlockId, ParseBlockIdError, Version};
 pub use json::NotJson;
 pub use memory::{Lender, Memory, Piece, SlabSource};
-pub use read::{Block, Edge, GraphChange, GraphChangeKind, ListCursor, ListPlan, Neighbour, Wants};
+pub use read::{Block, Edge, GraphChange, GraphChangeKind, GraphEntry, ListCursor, ListPlan, Neighbour, Wants};
 pub use refusal::{GraphLimit, Refusal};
 pub use retention::RetainedGraph;
 pub use slot_lookups::SlotLookups;

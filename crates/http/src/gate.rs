@@ -25,19 +25,20 @@ use quire_access::{
 };
 use quire_api::Code;
 
-use crate::Settings;
 use crate::arriving::ArrivingBody;
 use crate::error::Problem;
 use crate::request_id::X_REQUEST_ID;
-use crate::{request_id, rules, slashes};
+use crate::settings::{DashboardMode, Settings};
+use crate::{dashboard, request_id, rules, slashes};
 
 /// The routes that answer on a connection beyond the limits.
 const HEALTH_ROUTES: [&str; 4] = ["/healthz", "/livez", "/metrics", "/readyz"];
 
 /// Whether a route answers clients without a session: health checks, which are brief then, and the
-/// pages of errors, which are the same on every server.
+/// pages of errors and the files of the dashboard, which are the same on every server.
 fn is_public(path: &str) -> bool {
-    matches!(path, "/healthz" | "/livez" | "/readyz") || path.starts_with("/errors/")
+    let is_health = matches!(path, "/healthz" | "/livez" | "/readyz");
+    is_health || path.starts_with("/errors/") || dashboard::is_of_dashboard(path)
 }
 
 /// When to retry after a refused connection, in milliseconds.
@@ -174,6 +175,8 @@ impl ConnectionGate {
             .map_err(|problem| (problem, None))?;
         let checked = if self.is_reserved && !HEALTH_ROUTES.contains(&uri.path()) {
             Err(Problem::too_many_connections().fact("retry_after_ms", RETRY_MS))
+        } else if settings.dashboard == DashboardMode::Off && dashboard::is_of_dashboard(uri.path()) {
+            Err(Problem::unknown_route())
         } else {
             rules::check_body(uri, headers, request.body())
         };

@@ -17,7 +17,8 @@
 //! ```text
 //! Server ─▶ connection ─▶ gate ─▶ routes ─▶ commit/request ─▶ Database ─▶ commit/reply, error
 //!                                      ├───▶ events · topics · queues · jobs · graph (reads)
-//!                                      └───▶ stats · health · metrics
+//!                                      ├───▶ stats · health · metrics
+//!                                      └───▶ dashboard
 //! ```
 //!
 //! # What it is not
@@ -55,7 +56,10 @@ mod response;
 mod openapi;
 
 mod commit;
+mod commits;
 mod idempotency;
+
+mod dashboard;
 
 mod access;
 mod bulk;
@@ -80,4 +84,4 @@ mod stats;
 pub use exposition::{MetricFamily, MetricKind, MetricSample, SampleValue};
 pub use metrics::MetricsSource;
 pub use server::{HttpSettingsHandle, Server};
-pub use settings::Settings;
+pub use settings::{DashboardMode, Settings};

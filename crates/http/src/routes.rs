@@ -11,8 +11,8 @@ use crate::app::App;
 use crate::body::BodyLimit;
 use crate::error::{self, Problem};
 use crate::{
-    access, backup, bulk, commit, compact, events, graph, groups, health, jobs, life, metrics, openapi, queues,
-    records, requests, stats, topics,
+    access, backup, bulk, commit, commits, compact, dashboard, events, graph, groups, health, jobs, life, metrics,
+    openapi, queues, records, requests, stats, topics,
 };
 
 /// All routes, over these components. Names in paths are percent-encoded, by the client or by
@@ -22,6 +22,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
     let body_bytes_max = usize::try_from(app.owner().commit_bytes_max()).unwrap_or(usize::MAX).saturating_mul(2);
     Router::new()
         .route("/v1/commit", post(commit::commit))
+        .route("/v1/commits", get(commits::list))
+        .route("/v1/commits/{position}", get(commits::commit))
         .route("/v1/events", get(events::stores))
         .route("/v1/events/{store}", get(events::list))
         .route("/v1/events/{store}/append", post(events::append))
@@ -101,6 +103,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/metrics", get(metrics::metrics))
         .route("/errors/{code}", get(error::page))
         .route("/openapi.json", get(openapi::description))
+        .merge(dashboard::routes())
         .fallback(async || Problem::unknown_route())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(body_limit(body_bytes_max))

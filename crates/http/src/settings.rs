@@ -23,6 +23,18 @@ pub struct Settings {
     /// Origins whose pages may use this server from a browser: `https://app.example`. Default:
     /// none.
     pub allowed_origins: Vec<String>,
+    /// Whether the server has the dashboard. Default: [`DashboardMode::Full`].
+    pub dashboard: DashboardMode,
+}
+
+/// Whether the server has the dashboard.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DashboardMode {
+    /// Its paths are unknown.
+    Off,
+    /// The dashboard is at `/`.
+    #[default]
+    Full,
 }
 
 impl Default for Settings {
@@ -33,6 +45,7 @@ impl Default for Settings {
             idle_timeout_ms: 60_000,
             hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            dashboard: DashboardMode::default(),
         }
     }
 }

@@ -94,6 +94,7 @@ mod profile;
 
 mod access;
 mod administration;
+mod commits;
 mod database;
 mod durations;
 mod passwords;
@@ -111,6 +112,7 @@ pub use builder::{Builder, OpenedDatabase};
 pub use commit::{
     BlockKey, Commit, EnqueueResult, Message, NewBlock, NewEdge, NewJob, Part, PartHandle, TypedReply, UniqueKey,
 };
+pub use commits::{CommitEntry, CommitLog, EntryObject, LoggedCommit, LoggedEvent};
 #[cfg(feature = "tokio")]
 pub use consumer::DeliveryStream;
 pub use consumer::{Consumer, ConsumerSettings, DeliveredRecord, Delivery, Lag, Lease, PartitionSharing};

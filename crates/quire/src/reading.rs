@@ -47,6 +47,11 @@ impl PermittedView<'_> {
         self.guard.is_none_or(|guard| guard.permits(Resource::new(kind, name), operation))
     }
 
+    /// Returns whether the client may perform the operation on every resource of the kind.
+    pub fn permits_every(&self, kind: ResourceKind, operation: Operation) -> bool {
+        self.guard.is_none_or(|guard| guard.permits_every(kind, operation))
+    }
+
     /// Returns whether the client may see that the resource exists. A list omits every other one.
     pub fn shows(&self, kind: ResourceKind, name: &str) -> bool {
         self.permits(kind, name, Operation::Describe)

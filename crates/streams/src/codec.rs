@@ -278,6 +278,12 @@ pub(crate) fn decode_id(body: &[u8]) -> Result<u32, CodecError> {
     Decoder::new(body).u32()
 }
 
+/// The begin of the bodies of kinds 13 to 16: a group and a topic.
+pub(crate) fn decode_group_and_topic(body: &[u8]) -> Result<(GroupId, TopicId), CodecError> {
+    let mut from = Decoder::new(body);
+    Ok((GroupId::new(from.u32()?), TopicId::new(from.u32()?)))
+}
+
 /// The body of kind 3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupBody<'a> {

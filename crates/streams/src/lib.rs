@@ -103,7 +103,8 @@ pub use partitioner::partition_for_key;
 pub use producers::ActiveProducer;
 pub use read::{
     CommittedOffset, FetchSummary, GroupInfo, LOOKED_THROUGH_BYTES_MAX, MemberInfo, Open, OpenUpTo, Partition,
-    PartitionOffsets, PartitionReach, RetainedPartition, StoredBatch, StreamReadError, TimeOffset, TopicInfo,
+    PartitionOffsets, PartitionReach, RetainedPartition, StoredBatch, StreamReadError, TimeOffset, TopicEntry,
+    TopicInfo,
 };
 pub use refusal::{
     LEASE_MS_MAX, MEMBER_NAME_BYTES_MAX, OFFSET_METADATA_BYTES_MAX, PARTITIONS_MAX, Refusal, STATIC_MEMBERS_MAX,

@@ -12,6 +12,7 @@ mod commit;
 mod events;
 mod graph;
 mod jobs;
+mod log;
 mod problem;
 mod statistics;
 mod streams;
@@ -30,6 +31,7 @@ pub use graph::{
     OneGraph, VersionReply,
 };
 pub use jobs::{BulkReply, FetchReply, JobEventReply, JobReply, JobWithHistory, QueueReply, StepReply};
+pub use log::{CommitEntryReply, CommitsRead, LoggedCommitReply, LoggedEdgeReply, LoggedEventReply};
 pub use problem::{CodeName, ProblemReply};
 pub use statistics::{CompactionReply, FailingStats, GroupStats, Health, LimitStats, Stats, StoreStats, TopicStats};
 pub use streams::{

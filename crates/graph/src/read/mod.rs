@@ -5,6 +5,7 @@
 
 mod block;
 mod find;
+mod graph_entry;
 mod history;
 mod neighbours;
 mod past;
@@ -12,6 +13,7 @@ mod past;
 pub(crate) use block::block_entry;
 pub use block::{Block, Edge};
 pub use find::{ListCursor, ListPlan, Wants};
+pub use graph_entry::GraphEntry;
 pub use history::{GraphChange, GraphChangeKind};
 pub use neighbours::Neighbour;
 pub(crate) use neighbours::Types;

@@ -18,12 +18,12 @@ use crate::queues::FetchAllRequest;
 use quire_api::reply::{AccessChangeReply, AccessSelfReply, ApiKeyReply, NewKeyReply, RoleReply, RuleReply, UserReply};
 use quire_api::reply::{
     AppendReply, BlockCount, BlockReply, BlocksAnswer, BlocksReply, BulkReply, ChangeReply, ChangesRead, CommitReply,
-    CompactionReply, ComponentsReply, Degree, DeliveredReply, EdgeReply, EventReply, EventsRead, FetchReply, GraphRead,
-    GraphReply, GroupEventReply, GroupReply, GroupWithOffsets, Health, ImportReply, JobEventReply, JobReply,
-    JobWithHistory, MissingBlock, NeighbourCount, NeighbourReply, OneGraph, OrderReply, PathsReply, PositionReply,
-    ProjectReply, ProjectionReply, QueueReply, RecordReply, RecordsPosition, SourceReply, SourcesRead, Stats,
-    StatsReply, StoreReply, SubscriptionReply, TopicGroupReply, TopicReply, TopicWithPartitions, VersionReply,
-    WalkCount, WalkReply,
+    CommitsRead, CompactionReply, ComponentsReply, Degree, DeliveredReply, EdgeReply, EventReply, EventsRead,
+    FetchReply, GraphRead, GraphReply, GroupEventReply, GroupReply, GroupWithOffsets, Health, ImportReply,
+    JobEventReply, JobReply, JobWithHistory, LoggedCommitReply, MissingBlock, NeighbourCount, NeighbourReply, OneGraph,
+    OrderReply, PathsReply, PositionReply, ProjectReply, ProjectionReply, QueueReply, RecordReply, RecordsPosition,
+    SourceReply, SourcesRead, Stats, StatsReply, StoreReply, SubscriptionReply, TopicGroupReply, TopicReply,
+    TopicWithPartitions, VersionReply, WalkCount, WalkReply,
 };
 use quire_api::request::FetchRequest;
 use quire_api::request::ReadRequest;
@@ -621,6 +621,18 @@ fn access() -> Vec<OperationRow> {
 
 fn server() -> Vec<OperationRow> {
     vec![
+        get(
+            "/v1/commits",
+            "Lists the commits of the log.",
+            ResponseShape::Of(of::<ListPage<LoggedCommitReply, CommitsRead>>),
+        )
+        .number("after")
+        .number("before")
+        .with("wait_ms", ParameterKind::Number(0, 60_000))
+        .page(),
+        get("/v1/commits/{position}", "Returns a commit and its entries.", ResponseShape::Of(of::<LoggedCommitReply>))
+            .with("entry", ParameterKind::Number(0, u32::MAX as u64))
+            .with("limit", ParameterKind::Number(1, 10_000)),
         post(
             "/v1/compact",
             "Deletes obsolete records now.",

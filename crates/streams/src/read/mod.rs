@@ -4,6 +4,7 @@ mod error;
 mod overview;
 mod partition;
 mod retention;
+mod topic_entry;
 
 pub use error::StreamReadError;
 pub use overview::{CommittedOffset, GroupInfo, MemberInfo, TopicInfo};
@@ -12,3 +13,4 @@ pub use partition::{
     TimeOffset,
 };
 pub use retention::RetainedPartition;
+pub use topic_entry::TopicEntry;

@@ -141,6 +141,11 @@ impl Streams {
         self.group(self.groups.id(name)?)
     }
 
+    /// The consumer group with this id.
+    pub fn group_numbered(&self, id: GroupId) -> Option<GroupInfo<'_>> {
+        self.group(id.get())
+    }
+
     fn group(&self, id: u32) -> Option<GroupInfo<'_>> {
         let (name, group) = self.groups.get(id)?;
         Some(GroupInfo {

@@ -1,0 +1,9 @@
+//! The files of the dashboard. `npm run build` in `dashboard/` writes this list.
+
+#[rustfmt::skip]
+pub(super) const FILES: &[(&str, &[u8])] = &[
+    ("index.html", include_bytes!("../../dashboard/index.html")),
+    ("icon-C96oJW2-.svg", include_bytes!("../../dashboard/assets/icon-C96oJW2-.svg")),
+    ("index-C_pXLZJm.js", include_bytes!("../../dashboard/assets/index-C_pXLZJm.js")),
+    ("style-DHDJo5JP.css", include_bytes!("../../dashboard/assets/style-DHDJo5JP.css")),
+];

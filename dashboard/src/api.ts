@@ -1,0 +1,150 @@
+import { signal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ConnectionError, Quire, QuireError, type QueryValue } from "../../clients/typescript/src/index.js";
+
+export { ConnectionError, Quire, QuireError, path, type Json, type Schemas } from "../../clients/typescript/src/index.js";
+
+/** The key of the user, for this tab only. */
+const KEY = "quire-api-key";
+
+const quire = signal(clientWith(sessionStorage.getItem(KEY)));
+
+/** Whether the server refused the key, or needs one. */
+export const needsKey = signal(false);
+
+/** Whether the last request had no answer. */
+export const isOffline = signal(false);
+
+function clientWith(apiKey: string | null): Quire {
+  const origin = window.location.origin;
+  return new Quire(origin, apiKey === null ? { attempts: 1 } : { attempts: 1, apiKey });
+}
+
+export function hasKey(): boolean {
+  return sessionStorage.getItem(KEY) !== null;
+}
+
+/** Takes a key; throws `TypeError` when it can not be one. */
+export function setKey(key: string | null): void {
+  quire.value = clientWith(key);
+  if (key === null) sessionStorage.removeItem(KEY);
+  else sessionStorage.setItem(KEY, key);
+  needsKey.value = false;
+}
+
+/** Runs a request, and notes what its failure says of the connection. */
+export async function ask<T>(request: (quire: Quire) => Promise<T>): Promise<T> {
+  try {
+    const answer = await request(quire.value);
+    isOffline.value = false;
+    return answer;
+  } catch (error) {
+    if (error instanceof ConnectionError) isOffline.value = true;
+    if (error instanceof QuireError) {
+      isOffline.value = false;
+      if (error.status === 401) needsKey.value = true;
+    }
+    throw error;
+  }
+}
+
+export interface Page<T> {
+  data: T[];
+  next_cursor: string | number | null;
+  has_more: boolean;
+}
+
+/** A read of the API. */
+export interface Read {
+  route: string;
+  query?: Record<string, QueryValue>;
+}
+
+/** The route of a read with its query, as in `curl`. */
+export function routeOf({ route, query = {} }: Read): string {
+  const pairs = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    const values = Array.isArray(value) ? (value as readonly (string | number)[]) : [value as string | number | undefined];
+    for (const one of values) if (one !== undefined) pairs.append(name, String(one));
+  }
+  const text = pairs.toString();
+  return text === "" ? route : `${route}?${text}`;
+}
+
+export function read<T>({ route, query }: Read, signal?: AbortSignal): Promise<T> {
+  return ask((quire) => quire.get<T>(route, query, signal ? { signal } : {}));
+}
+
+export interface Loaded<T> {
+  data: T | undefined;
+  error: Error | undefined;
+  reload: () => void;
+}
+
+/** Reads now, when the read changes, and every `everyMs` while the page is visible. The last data stays on a failure. */
+export function useRead<T>(request: Read | undefined, everyMs?: number): Loaded<T> {
+  const [state, setState] = useState<{ of: string; data: T | undefined; error: Error | undefined }>();
+  const [turn, setTurn] = useState(0);
+  const of = request === undefined ? "" : routeOf(request);
+  const latest = useRef(request);
+  latest.current = request;
+  // A new key reads again.
+  const client = quire.value;
+  useEffect(() => {
+    if (latest.current === undefined) return;
+    const ended = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const load = async (): Promise<void> => {
+      if (!document.hidden) {
+        try {
+          const data = await read<T>(latest.current as Read, ended.signal);
+          if (!ended.signal.aborted) setState({ of, data, error: undefined });
+        } catch (error) {
+          if (ended.signal.aborted) return;
+          setState((before) => ({ of, data: before?.of === of ? before.data : undefined, error: error as Error }));
+        }
+      }
+      if (everyMs !== undefined && !ended.signal.aborted) timer = setTimeout(load, everyMs);
+    };
+    void load();
+    return () => {
+      ended.abort();
+      clearTimeout(timer);
+    };
+  }, [of, turn, everyMs, client]);
+  const current = state?.of === of ? state : undefined;
+  return { data: current?.data, error: current?.error, reload: () => setTurn((turn) => turn + 1) };
+}
+
+export interface Pages<T> extends Loaded<T[]> {
+  /** Reads the next page; absent on the last one. */
+  more: (() => void) | undefined;
+}
+
+/** Reads a list page by page: the first one now, and when the read changes. */
+export function usePages<T>(request: Read): Pages<T> {
+  const first = useRead<Page<T>>(request);
+  const [rest, setRest] = useState<{ of: Page<T>; data: T[]; next: string | number | null }>();
+  const [failure, setFailure] = useState<Error>();
+  const page = first.data;
+  const further = rest !== undefined && rest.of === page ? rest : undefined;
+  const next = further === undefined ? page?.next_cursor : further.next;
+  const more = (): void => {
+    if (page === undefined || next === null || next === undefined) return;
+    // The cursor replaces the parameters that say where the first page begins.
+    const { after: _after, before: _before, offset: _offset, ...query } = request.query ?? {};
+    read<Page<T>>({ route: request.route, query: { ...query, cursor: next } }).then(
+      (found) => setRest({ of: page, data: [...(further?.data ?? []), ...found.data], next: found.next_cursor }),
+      (error: unknown) => setFailure(error as Error),
+    );
+  };
+  return {
+    data: page === undefined ? undefined : [...page.data, ...(further?.data ?? [])],
+    error: first.error ?? failure,
+    reload: () => {
+      setFailure(undefined);
+      first.reload();
+    },
+    more: next === null || next === undefined ? undefined : more,
+  };
+}

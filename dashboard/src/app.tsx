@@ -1,0 +1,137 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { hasKey, isOffline, needsKey, setKey } from "./api.js";
+import { PAGES } from "./keys.js";
+import { go, href, place } from "./router.js";
+import { Empty, Head } from "./ui/parts.js";
+import { THEMES, theme, times } from "./ui/settings.js";
+import { Commit } from "./pages/commit.js";
+import { Commits } from "./pages/commits.js";
+import { GraphPage, Graphs } from "./pages/graphs.js";
+import { Job, Jobs } from "./pages/jobs.js";
+import { Overview } from "./pages/overview.js";
+import { Access, Storage } from "./pages/storage.js";
+import { StorePage, Stores } from "./pages/stores.js";
+import { GroupPage, Groups, TopicPage, Topics } from "./pages/topics.js";
+
+/** The page of an address: its list, or with a name one of its objects. */
+function page(segments: string[]): ComponentChildren {
+  const [kind, name] = segments;
+  if (segments.length > 2) return <Unknown />;
+  switch (kind) {
+    case undefined:
+    case "commits":
+      return name === undefined ? <Commits /> : <Commit key={name} position={name} />;
+    case "overview":
+      return <Overview />;
+    case "jobs":
+      return name === undefined ? <Jobs /> : <Job key={name} id={name} />;
+    case "topics":
+      return name === undefined ? <Topics /> : <TopicPage key={name} name={name} />;
+    case "groups":
+      return name === undefined ? <Groups /> : <GroupPage key={name} name={name} />;
+    case "stores":
+      return name === undefined ? <Stores /> : <StorePage key={name} name={name} />;
+    case "graphs":
+      return name === undefined ? <Graphs /> : <GraphPage key={name} name={name} />;
+    case "storage":
+      return <Storage />;
+    case "access":
+      return <Access />;
+    default:
+      return <Unknown />;
+  }
+}
+
+function Unknown() {
+  return (
+    <>
+      <Head title="No such page" />
+      <Empty title="This address has no page"><a href={href("commits")}>Go to the commits</a></Empty>
+    </>
+  );
+}
+
+export function App() {
+  const { segments } = place.value;
+  const current = segments[0] ?? "commits";
+  const name = PAGES.find((page) => page.segment === current)?.name ?? "Quire";
+  useEffect(() => {
+    document.title = segments[1] === undefined ? `${name} · Quire` : `${segments[1]} · ${name} · Quire`;
+  }, [name, segments[1]]);
+  return (
+    <>
+      <a class="skip" href="#main">To the content</a>
+      <header class="top">
+        <a class="brand" href={href("commits")}><Mark />Quire</a>
+        <nav aria-label="Pages">
+          {PAGES.map((page) => (
+            <a key={page.segment} href={href(page.segment)} aria-current={page.segment === current ? "page" : undefined} title={`g ${page.key}`}>{page.name}</a>
+          ))}
+        </nav>
+        <div class="tools">
+          <button type="button" class="quiet" onClick={() => (times.value = times.value === "relative" ? "absolute" : "relative")}>
+            Times: {times.value === "relative" ? "ages" : "exact"}
+          </button>
+          <button type="button" class="quiet" onClick={() => (theme.value = THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length] ?? "auto")}>
+            Theme: {theme.value}
+          </button>
+          <button type="button" class="quiet" onClick={() => document.querySelector<HTMLDialogElement>("#help")?.showModal()}>Keys</button>
+          {hasKey() && <button type="button" class="quiet" onClick={() => { setKey(null); go(href("commits")); needsKey.value = true; }}>Log out</button>}
+        </div>
+      </header>
+      {isOffline.value && <p class="banner" role="status">The server does not answer. This page shows what it read last, and tries again.</p>}
+      <main id="main" tabIndex={-1}>{needsKey.value ? <Login /> : page(segments)}</main>
+      <Help />
+    </>
+  );
+}
+
+function Mark() {
+  return (
+    <svg viewBox="0 0 20 20" width="20" height="20" aria-hidden="true">
+      <path class="line-events" d="M2 3h16" /><path class="line-jobs" d="M2 7.6h16" /><path class="line-streams" d="M2 12.2h16" /><path class="line-graph" d="M2 16.8h16" />
+    </svg>
+  );
+}
+
+function Login() {
+  const [message, setMessage] = useState(hasKey() ? "The server refused this key. It may be disabled or expired." : "");
+  return (
+    <form
+      class="login"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const key = new FormData(event.currentTarget).get("key");
+        try {
+          setKey(String(key).trim());
+        } catch (error) {
+          setMessage((error as Error).message);
+        }
+      }}
+    >
+      <h1>API key</h1>
+      <p>This server has access control. The key stays in this tab, until you close it, and shows what the key may read.</p>
+      <label for="key">API key</label>
+      <input id="key" name="key" type="password" autocomplete="off" required />
+      {message !== "" && <p class="bad" role="alert">{message}</p>}
+      <button type="submit" class="solid">Log in</button>
+    </form>
+  );
+}
+
+function Help() {
+  return (
+    <dialog id="help" aria-label="Keys">
+      <h2>Keys</h2>
+      <dl class="keys">
+        {PAGES.map((page) => <div key={page.key}><dt><kbd>g</kbd> <kbd>{page.key}</kbd></dt><dd>{page.name}</dd></div>)}
+        <div><dt><kbd>j</kbd> <kbd>k</kbd></dt><dd>next and previous row</dd></div>
+        <div><dt><kbd>Enter</kbd></dt><dd>open the row</dd></div>
+        <div><dt><kbd>/</kbd></dt><dd>first filter</dd></div>
+        <div><dt><kbd>?</kbd></dt><dd>this help</dd></div>
+      </dl>
+      <form method="dialog"><button type="submit" class="solid">Close</button></form>
+    </dialog>
+  );
+}

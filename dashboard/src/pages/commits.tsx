@@ -1,0 +1,166 @@
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { ConnectionError, ask, read, type Page, type Read } from "../api.js";
+import { go, href, place, setParams } from "../router.js";
+import { Copy, Empty, Filter, Head, More, Problem, curl } from "../ui/parts.js";
+import { Time } from "../ui/time.js";
+import { Chip, MODELS, MODEL_NAMES, byInterest, modelOf, objectOf, summary, type Commit } from "./entries.js";
+
+/** How many commits the page holds at most. */
+const COMMITS_MAX = 1_000;
+
+/** How many entries a row shows. */
+const CHIPS_MAX = 6;
+
+/** How long the server may wait for a commit. */
+const WAIT_MS = 20_000;
+
+interface CommitPage extends Page<Commit> {
+  head: number;
+}
+
+const NEWEST: Read = { route: "/v1/commits", query: { limit: 50 } };
+
+/** The log: the newest commits, then new ones as they arrive. */
+function useLog(isPaused: boolean) {
+  const [commits, setCommits] = useState<Commit[]>();
+  const [older, setOlder] = useState<string | number | null>(null);
+  const [error, setError] = useState<Error>();
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    if (isPaused) return;
+    const ended = new AbortController();
+    const { signal } = ended;
+    const follow = async (): Promise<void> => {
+      const page = await read<CommitPage>(NEWEST, signal);
+      setCommits(page.data);
+      setOlder(page.next_cursor);
+      setError(undefined);
+      for (let after = page.head; ; ) {
+        const next = await ask((quire) =>
+          quire.get<CommitPage>("/v1/commits", { after, wait_ms: WAIT_MS, limit: 200 }, { waitMs: WAIT_MS, signal }));
+        const last = next.data.at(-1)?.position ?? after;
+        after = next.has_more ? Math.max(after, last) : next.head;
+        const arrived = next.data.toReversed();
+        if (arrived.length > 0) setCommits((commits = []) => [...arrived, ...commits].slice(0, COMMITS_MAX));
+      }
+    };
+    const run = async (): Promise<void> => {
+      while (!signal.aborted) {
+        try {
+          await follow();
+        } catch (error) {
+          if (signal.aborted) return;
+          setError(error as Error);
+          if (!(error instanceof ConnectionError)) return;
+          await new Promise((resolve) => setTimeout(resolve, 2_000));
+        }
+      }
+    };
+    void run();
+    return () => ended.abort();
+  }, [isPaused, turn]);
+  const more = older === null ? undefined : (): void => {
+    read<CommitPage>({ route: "/v1/commits", query: { cursor: older, limit: 100 } }).then(
+      (page) => {
+        setCommits((commits = []) => [...commits, ...page.data]);
+        setOlder(page.next_cursor);
+      },
+      (error: unknown) => setError(error as Error),
+    );
+  };
+  return { commits, error, more, reload: () => setTurn((turn) => turn + 1) };
+}
+
+export function Commits() {
+  const { params } = place.value;
+  const isPaused = params.get("paused") === "1";
+  const text = params.get("text") ?? "";
+  const hidden = new Set((params.get("hide") ?? "").split(",").filter((model) => model !== ""));
+  const { commits, error, more, reload } = useLog(isPaused);
+  const shown = useMemo(() => {
+    const words = text.toLowerCase();
+    const fits = (commit: Commit): boolean => commit.entries.some((entry) =>
+      !hidden.has(modelOf(entry)) &&
+      (words === "" || `${entry.kind} ${summary(entry)} ${objectOf(entry) ?? ""} ${entry.event?.tags.join(" ") ?? ""}`.toLowerCase().includes(words)));
+    return commits?.filter(fits);
+  }, [commits, text, params.get("hide")]);
+  const toggle = (model: string): void => {
+    const next = new Set(hidden);
+    if (!next.delete(model)) next.add(model);
+    setParams({ hide: [...next].join(",") });
+  };
+  return (
+    <>
+      <Head title="Commits">
+        <button type="button" aria-pressed={isPaused} onClick={() => setParams({ paused: isPaused ? undefined : "1" })}>
+          {isPaused ? "Resume" : "Pause"}
+        </button>
+        <Copy label="Copy as curl" text={() => curl(NEWEST)} />
+      </Head>
+      <p class="lead">The log of the database, {isPaused ? "paused" : "live"}. A commit writes to any models at once: all of it, or nothing.</p>
+      <div class="filters">
+        <Filter label="Contains" value={text} placeholder="type, tag, name, job …" onChange={(text) => setParams({ text })} />
+        <JumpTo />
+        <fieldset class="toggles">
+          <legend>Models</legend>
+          {MODELS.map((model) => (
+            <button key={model} type="button" class={`toggle model-${model}`} aria-pressed={!hidden.has(model)} onClick={() => toggle(model)}>
+              {MODEL_NAMES[model]}
+            </button>
+          ))}
+        </fieldset>
+      </div>
+      {error !== undefined && <Problem error={error} retry={reload} />}
+      {shown === undefined ? error === undefined && <p class="faint" aria-busy="true">Reading …</p>
+        : commits?.length === 0 ? <NoCommits />
+        : shown.length === 0 ? <Empty title="No commit fits">Of the {commits?.length} newest commits, none fits the filters.</Empty>
+        : <ol class="log">{shown.map((commit) => <Row key={commit.position} commit={commit} hidden={hidden} />)}</ol>}
+      <More more={shown === undefined ? undefined : more} />
+    </>
+  );
+}
+
+function Row({ commit, hidden }: { commit: Commit; hidden: Set<string> }) {
+  const entries = byInterest(commit.entries.filter((entry) => !hidden.has(modelOf(entry))));
+  const rest = entries.length - CHIPS_MAX;
+  return (
+    <li>
+      <a href={href("commits", commit.position)} data-row>
+        <span class="log-position">{commit.position}</span>
+        <span class="log-time"><Time ms={commit.time_ms} /></span>
+        <span class="chips">
+          {entries.slice(0, CHIPS_MAX).map((entry) => <Chip key={entry.entry} entry={entry} />)}
+          {(rest > 0 || commit.next_entry !== null) && <span class="chip">+{Math.max(rest, 0)}{commit.next_entry !== null ? " and more" : ""}</span>}
+        </span>
+      </a>
+    </li>
+  );
+}
+
+function JumpTo() {
+  return (
+    <form
+      class="filter"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const position = new FormData(event.currentTarget).get("position");
+        if (typeof position === "string" && position !== "") go(href("commits", position));
+      }}
+    >
+      <label for="jump">Go to position</label>
+      <input id="jump" name="position" type="number" min="1" inputMode="numeric" placeholder="17" />
+    </form>
+  );
+}
+
+function NoCommits() {
+  const origin = window.location.origin;
+  return (
+    <Empty
+      title="The log is empty"
+      command={`curl -s ${origin}/v1/commit --json '{"parts": [\n  {"append": {"store": "shop/orders", "events": [{"type": "OrderPlaced", "tags": ["order:17"]}]}},\n  {"enqueue": {"queue": "shop/charges", "payload": {"order": 17}}}]}'`}
+    >
+      Make the first commit: an event and a job, in one step. It appears here at once.
+    </Empty>
+  );
+}

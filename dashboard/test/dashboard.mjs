@@ -1,0 +1,256 @@
+// The dashboard in headless Chromium, on a server of its own with data that is meant to break it.
+//
+//   node test/dashboard.mjs QUIRE CHROMIUM [SHOTS]
+//
+// With SHOTS, a directory, it also takes a picture of each page in light and dark.
+import { spawn } from "node:child_process";
+import { mkdtempSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import assert from "node:assert/strict";
+import { chromium } from "playwright-core";
+
+const [quire, browserPath, shots] = process.argv.slice(2);
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** A text that would run as script, if a page took it for markup. */
+const HOSTILE = `<img src=x onerror="window.harmed=1"><script>window.harmed=1</script>`;
+/** The store, queue and graph with such texts. Their own names can not have them. */
+const HOSTILE_NAME = "shop/hostile";
+
+const directory = mkdtempSync(join(tmpdir(), "quire-dashboard-"));
+
+/** Starts a server, and returns its process and its address. */
+async function serve(http) {
+  const args = ["serve", "--data", join(directory, "data"), "--http", http, "--kafka", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--durability", "os", "--log", "error"];
+  const server = spawn(quire, args, { stdio: ["ignore", "pipe", "inherit"] });
+  const lines = createInterface({ input: server.stdout });
+  for await (const line of lines) {
+    const address = /^http\s+(\S+)/.exec(line)?.[1];
+    if (address !== undefined) {
+      lines.close();
+      server.stdout.resume();
+      return { server, url: `http://${address}` };
+    }
+  }
+  throw new Error("the server ended before it listened");
+}
+
+async function post(url, body, key) {
+  const headers = { "content-type": "application/json", ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) };
+  const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
+  const answer = await response.json();
+  assert.ok(response.ok, `${url}: ${JSON.stringify(answer)}`);
+  return answer;
+}
+
+/** An order in all four models, dead and completed jobs, and hostile names and values everywhere. */
+async function fill(url) {
+  const order = await post(`${url}/v1/commit`, {
+    parts: [
+      { create_topic: { name: "orders", partitions: 2 } },
+      { append: { store: "shop/orders", events: [{ type: "OrderPlaced", tags: ["order:17", "customer:ada"], data: { item: "lamp", cents: 4900 } }] } },
+      { enqueue: { queue: "shop/payments", kind: "take-payment", tags: ["order:17"], payload: { order: 17, cents: 4900 } } },
+      { put_block: { graph: "shop/items", block: "ada", kind: "customer", content: { city: "London" } } },
+      { put_block: { graph: "shop/items", block: "lamp", kind: "item", tags: ["sale"], content: { cents: 4900 } } },
+      { put_edge: { graph: "shop/items", source: "ada", type: "bought", target: "lamp" } },
+    ],
+  });
+  const produced = await post(`${url}/v1/commit`, {
+    parts: [
+      { produce: { topic: "orders", partition: 0, key: "17", value: { order: 17 } } },
+      { append: { store: "shop/orders", events: [{ type: "OrderPaid", tags: ["order:17"] }] } },
+      { enqueue: { queue: "shop/mails", kind: "receipt", payload: { to: "ada" } } },
+      { put_edge: { graph: "shop/items", source: "ada", type: "reviewed", target: "lamp" } },
+    ],
+  });
+  const { jobs } = await post(`${url}/v1/queues/shop%2Fpayments/fetch`, { worker: "payer-1" });
+  const [{ job, token }] = jobs;
+  await post(`${url}/v1/jobs/${job}/fail`, { token, error: `card declined ${HOSTILE}`, retry: "never" });
+  await post(`${url}/v1/commit`, { parts: [{ commit_offset: { group: "billing", topic: "orders", partition: 0, offset: 0 } }] });
+  await post(`${url}/v1/commit`, {
+    parts: [
+      { append: { store: HOSTILE_NAME, events: [{ type: HOSTILE, tags: [HOSTILE], data: HOSTILE, metadata: { note: HOSTILE } }] } },
+      { enqueue: { queue: HOSTILE_NAME, kind: HOSTILE, tags: [HOSTILE], payload: { note: HOSTILE } } },
+      { produce: { topic: "orders", partition: 1, key: HOSTILE, value: { note: HOSTILE }, headers: [{ key: HOSTILE, value: HOSTILE }] } },
+      { put_block: { graph: HOSTILE_NAME, block: HOSTILE, kind: HOSTILE, tags: [HOSTILE], content: HOSTILE } },
+      { put_block: { graph: HOSTILE_NAME, block: "safe", kind: HOSTILE } },
+      { put_edge: { graph: HOSTILE_NAME, source: HOSTILE, type: HOSTILE, target: "safe" } },
+    ],
+  });
+  return { order: order.position, produced: produced.position, job };
+}
+
+const checks = [];
+
+/** Adds a check: a page, what must appear on it, and what else to do there. */
+function check(name, path, text, act = async () => {}) {
+  checks.push({ name, path, text, act });
+}
+
+function addChecks({ order, produced, job }) {
+  const hostile = encodeURIComponent(HOSTILE_NAME);
+  check("commits", "", "OrderPlaced", async (page, url) => {
+    // A new commit appears by itself.
+    await post(`${url}/v1/commit`, { parts: [{ append: { store: "shop/orders", events: [{ type: "OrderShipped" }] } }] });
+    await page.getByText("OrderShipped").first().waitFor();
+    // The row leads to the commit, with the keyboard alone.
+    await page.getByLabel("Contains").fill("OrderPaid");
+    await page.locator(".log li").nth(1).waitFor({ state: "detached" });
+    await page.locator("h1").focus();
+    await page.keyboard.press("j");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: `Commit ${produced}` }).waitFor();
+  });
+  check("commit", `/commits/${order}`, "OrderPlaced", async (page) => {
+    for (const model of ["Events", "Jobs", "Graphs"]) await page.locator(".card .badge", { hasText: model }).first().waitFor();
+    await page.locator(".chip", { hasText: "topic created" }).waitFor();
+    await page.locator(".card", { hasText: "OrderPlaced" }).getByText("4900").waitFor();
+    await page.locator(".card", { hasText: "─bought▶" }).getByText("lamp", { exact: true }).waitFor();
+  });
+  check("overview", "/overview", "shop/payments");
+  check("jobs", "/jobs", "take-payment", async (page) => {
+    await page.getByLabel("State").selectOption("dead");
+    await page.waitForURL(/state=dead/);
+    await page.getByText("card declined").first().waitFor();
+    await page.reload();
+    await page.getByText("card declined").first().waitFor();
+    assert.equal(await page.locator("tbody tr").count(), 1);
+  });
+  check("job", `/jobs/${job}`, "card declined", async (page) => {
+    await page.getByText("4900").first().waitFor();
+    await page.getByRole("button", { name: "Retry" }).click();
+    await page.getByRole("button", { name: "Keep as it is" }).click();
+    await page.getByRole("button", { name: "Retry" }).click();
+    await page.getByRole("button", { name: "Retry the job" }).click();
+    await page.locator(".facts .badge", { hasText: "pending" }).waitFor();
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.getByRole("button", { name: "Cancel the job" }).click();
+    await page.locator(".facts .badge", { hasText: "cancelled" }).waitFor();
+  });
+  check("topics", "/topics", "orders");
+  check("topic", "/topics/orders?partition=0", "Records of partition 0", async (page) => {
+    // A record alone is open.
+    await page.locator("pre.value", { hasText: `"order"` }).waitFor();
+    await page.getByRole("combobox", { name: "Partition" }).selectOption("1");
+    await page.getByText("window.harmed").first().waitFor();
+  });
+  check("groups", "/groups", "billing");
+  check("group", "/groups/billing", "Offsets");
+  check("stores", "/stores", "shop/orders");
+  check("store", "/stores/shop%2Forders", "OrderPaid", async (page) => {
+    await page.getByLabel("Tags").fill("customer:ada");
+    await page.getByText("OrderPaid").waitFor({ state: "detached" });
+    await page.getByText("OrderPlaced").waitFor();
+  });
+  check("graphs", "/graphs", "shop/items");
+  check("graph", "/graphs/shop%2Fitems", "lamp", async (page) => {
+    await page.getByRole("link", { name: "ada" }).click();
+    await page.getByRole("heading", { name: "ada" }).waitFor();
+    await page.locator(".names").getByRole("link", { name: "lamp" }).first().waitFor();
+  });
+  check("storage", "/storage", "partitions_max", async (page) => {
+    await page.getByRole("button", { name: "Compact" }).click();
+    await page.locator("dialog[open]").getByRole("button", { name: "Compact" }).click();
+    await page.getByRole("status").getByText("Compacted").waitFor();
+  });
+  check("access", "/access", "Access control is not enabled");
+  check("none", "/nothing/here", "No such page");
+  check("hostile store", `/stores/${hostile}`, "window.harmed", (page) => page.locator(".records summary").first().click());
+  check("hostile jobs", `/jobs?queue=${hostile}`, "window.harmed");
+  check("hostile graph", `/graphs/${hostile}?block=safe`, "window.harmed");
+}
+
+/** Waits until nothing on the page changes by itself, as far as a reader notices. */
+async function settled(page) {
+  await page.locator("[aria-busy=true]").first().waitFor({ state: "detached" });
+}
+
+async function withoutViolations(page, name) {
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => window.axe.run({ resultTypes: ["violations"] }));
+  const found = violations.map(({ id, help, nodes }) => `${id}: ${help}\n  ${nodes.map((node) => node.html).slice(0, 3).join("\n  ")}`);
+  assert.deepEqual(found, [], `${name}: axe found\n${found.join("\n")}`);
+}
+
+async function run(browser, url) {
+  const facts = await fill(url);
+  addChecks(facts);
+  for (const theme of ["light", "dark"]) {
+    // The policy of the page stays in force; axe runs outside of it.
+    const context = await browser.newContext({ colorScheme: theme, viewport: { width: 1280, height: 860 } });
+    const page = await context.newPage();
+    const failures = [];
+    page.on("pageerror", (error) => failures.push(String(error)));
+    page.on("console", (message) => message.text().includes("Content Security Policy") && failures.push(message.text()));
+    for (const { name, path, text, act } of checks) {
+      await page.goto(`${url}/ui${path}`);
+      await page.getByText(text).first().waitFor().catch((error) => {
+        throw new Error(`${name}: ${JSON.stringify(text)} is not on ${path}`, { cause: error });
+      });
+      await settled(page);
+      if (shots !== undefined) await page.screenshot({ path: join(shots, `${name.replaceAll(" ", "-")}-${theme}.png`) });
+      await withoutViolations(page, `${name} in ${theme}`);
+      if (theme === "light") await act(page, url);
+      assert.equal(await page.evaluate(() => window.harmed), undefined, `${name}: a text ran as script`);
+      assert.deepEqual(failures, [], name);
+      console.log(`ok ${theme} ${name}`);
+    }
+    await context.close();
+  }
+}
+
+/** A page that is open while its server is killed shows that, and goes on when the server is back. */
+async function killed(browser, { server, url }) {
+  const page = await browser.newPage();
+  await page.goto(`${url}/ui/overview`);
+  await page.getByText("shop/payments").first().waitFor();
+  const ended = new Promise((resolve) => server.once("exit", resolve));
+  server.kill("SIGKILL");
+  await ended;
+  await page.getByText("The server does not answer").first().waitFor();
+  await page.getByText("shop/payments").first().waitFor();
+  const next = await serve(new URL(url).host);
+  await page.getByText("The server does not answer").first().waitFor({ state: "detached" });
+  await page.close();
+  console.log("ok the server is killed under a page");
+  return next;
+}
+
+/** With access control, the page asks for a key, and shows what the key may read. */
+async function locked(browser, { url }) {
+  const { key } = await post(`${url}/v1/access/init`, { user: "root" });
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  await page.goto(`${url}/ui/commits`);
+  await page.getByLabel("API key").fill("qk_wrong");
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.getByText("refused this key").waitFor();
+  await withoutViolations(page, "login");
+  await page.getByLabel("API key").fill(key);
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.getByText("OrderPlaced").first().waitFor();
+  assert.deepEqual(await page.evaluate(() => Object.keys(localStorage).filter((name) => name.includes("key"))), []);
+  await page.goto(`${url}/ui/access`);
+  await page.getByText("root").first().waitFor();
+  await page.getByRole("button", { name: "Log out" }).click();
+  await page.getByLabel("API key").waitFor();
+  await context.close();
+  console.log("ok access control");
+}
+
+if (shots !== undefined) mkdirSync(shots, { recursive: true });
+let running = await serve("127.0.0.1:0");
+const browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox"] });
+try {
+  await run(browser, running.url);
+  running = await killed(browser, running);
+  await locked(browser, running);
+  console.log("the dashboard works");
+} finally {
+  await browser.close();
+  running.server.kill("SIGKILL");
+  rmSync(directory, { recursive: true, force: true });
+}
