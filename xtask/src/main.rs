@@ -31,7 +31,8 @@ The chores of Quire.
 Usage: cargo xtask <CHORE>
 
   test [--skip-python] [--only STEP]...   run every test; STEP is one of: fmt, clippy, tidy, deny, test, loom, chaos, doc,
-                                          otlp, kafka, clients, browser, attacks, openapi, python
+                                          otlp, kafka, clients, browser, dashboard, attacks, openapi,
+                                          python
   tidy [--bless]                          check the rules about the source that no compiler checks;
                                           --bless: the format page was reviewed and matches the code
   tidy --voice UNIT                       list the wording that the rule `voice` counts in UNIT: a crate (crates/log, xtask)

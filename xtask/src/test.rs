@@ -1,8 +1,8 @@
 //! `cargo xtask test`: every test of the project, in steps, cheapest first, until one fails.
 //!
 //! ```text
-//! fmt ─▶ clippy ─▶ tidy ─▶ deny ─▶ test ─▶ otlp ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka ─▶ clients ─▶ browser ─▶ attacks ─▶
-//! openapi ─▶ python
+//! fmt ─▶ clippy ─▶ tidy ─▶ deny ─▶ test ─▶ otlp ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka ─▶ clients ─▶ browser ─▶ dashboard ─▶
+//! attacks ─▶ openapi ─▶ python
 //! ```
 //!
 //! Each step is one command that a person could type. What a step prints is passed through. All
@@ -22,6 +22,7 @@ mod attacks;
 mod bindings;
 mod browser;
 mod clients;
+mod dashboard;
 mod demo;
 mod deny;
 mod go;
@@ -40,7 +41,7 @@ struct Step {
     run: fn(&Workspace) -> Result<(), String>,
 }
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     Step { name: "fmt", what: "the source is formatted", run: format },
     Step { name: "clippy", what: "the lints pass", run: clippy },
     Step {
@@ -65,6 +66,7 @@ const STEPS: [Step; 15] = [
     },
     Step { name: "clients", what: "the clients in other languages, and their examples", run: clients::run },
     Step { name: "browser", what: "pages of other sites, in headless Chromium", run: browser::run },
+    Step { name: "dashboard", what: "the dashboard: its bundle, and its pages in Chromium", run: dashboard::run },
     Step { name: "attacks", what: "attacks on a server, while another client commits", run: attacks::run },
     Step { name: "openapi", what: "random requests from the description of the HTTP API", run: openapi::run },
     Step { name: "python", what: "the Python package: its lints, types and tests", run: bindings::run },
@@ -255,13 +257,27 @@ mod tests {
         assert_eq!(
             wanted(&[]),
             Ok(vec![
-                "fmt", "clippy", "tidy", "deny", "test", "otlp", "loom", "chaos", "doc", "kafka", "clients", "browser",
-                "attacks", "openapi", "python"
+                "fmt",
+                "clippy",
+                "tidy",
+                "deny",
+                "test",
+                "otlp",
+                "loom",
+                "chaos",
+                "doc",
+                "kafka",
+                "clients",
+                "browser",
+                "dashboard",
+                "attacks",
+                "openapi",
+                "python"
             ])
         );
         assert_eq!(
             wanted(&["--skip-python"]),
-            Ok(vec!["fmt", "clippy", "tidy", "deny", "test", "otlp", "loom", "chaos", "doc"])
+            Ok(vec!["fmt", "clippy", "tidy", "deny", "test", "otlp", "loom", "chaos", "doc", "dashboard"])
         );
         assert_eq!(wanted(&["--only", "tidy", "--only", "fmt"]), Ok(vec!["fmt", "tidy"]));
     }

@@ -50,7 +50,7 @@ impl Workspace {
         Ok(Workspace { root: folder("workspace_root")?, target: folder("target_directory")?, metadata })
     }
 
-    /// Returns every text file of the source, ordered by path.
+    /// Returns every file of the source, ordered by path. The text of a picture is empty.
     pub(crate) fn files(&self) -> Result<Vec<SourceFile>, String> {
         let mut files = Vec::new();
         self.walk(&self.root, &mut files)?;
@@ -64,11 +64,12 @@ impl Workspace {
             let entry = entry.map_err(unreadable)?;
             let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
             if entry.file_type().map_err(unreadable)?.is_dir() {
-                let is_source = name == ".ci" || !(name.starts_with('.') || name == "target" || name == "__pycache__");
+                let is_made = ["target", "__pycache__", "node_modules"].contains(&&*name);
+                let is_source = name == ".ci" || !(name.starts_with('.') || is_made);
                 if is_source && path != self.target {
                     self.walk(&path, files)?;
                 }
-            } else if let Ok(text) = fs::read_to_string(&path) {
+            } else if let Some(text) = text_of(&path) {
                 let path = path.strip_prefix(&self.root).expect("the walk began at the root");
                 let names: Vec<_> = path.iter().map(|name| name.to_string_lossy()).collect();
                 files.push(SourceFile { path: names.join("/"), text });
@@ -76,6 +77,12 @@ impl Workspace {
         }
         Ok(())
     }
+}
+
+/// The text of a file; `None` for bytes that are no picture.
+fn text_of(path: &Path) -> Option<String> {
+    let is_picture = path.extension().is_some_and(|extension| extension == "png");
+    if is_picture { Some(String::new()) } else { fs::read_to_string(path).ok() }
 }
 
 /// The cargo that runs this program.

@@ -19,12 +19,17 @@ const CHROMIUM: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "c
 /// # Errors
 /// When a check fails.
 pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
-    let Some(chromium) = CHROMIUM.into_iter().find(|name| runs(name)) else {
+    let Some(chromium) = chromium() else {
         println!("SKIPPED the pages of other sites: no Chromium (Debian and Ubuntu: apt install chromium)");
         return Ok(());
     };
     let quire = Units::build(workspace)?.program("bin", "quire")?;
     succeed(Command::new("python3").args(["-B", SCRIPT]).arg(&quire).arg(chromium).current_dir(&workspace.root))
+}
+
+/// The name of the program, if it runs.
+pub(super) fn chromium() -> Option<&'static str> {
+    CHROMIUM.into_iter().find(|name| runs(name))
 }
 
 fn runs(program: &str) -> bool {
