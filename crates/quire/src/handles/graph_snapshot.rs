@@ -24,7 +24,7 @@ const LIST_STEPS: u64 = 4_096;
 #[derive(Debug, Clone)]
 pub struct GraphSnapshot {
     pub(super) database: Database,
-    name: Arc<str>,
+    pub(super) name: Arc<str>,
     at: Position,
     pub(super) history: Reader,
 }

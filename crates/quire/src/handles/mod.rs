@@ -12,6 +12,7 @@ mod graph_walks;
 mod group;
 mod job_search;
 mod life;
+mod missing_sources;
 mod projection;
 mod queue;
 mod queue_list;

@@ -51,6 +51,8 @@ pub struct StoredBatch<'a> {
     pub base_offset: Sequence,
     /// When it was appended.
     pub time: Timestamp,
+    /// Its place in the log.
+    pub place: Place,
     /// The batch, as its producer sent it.
     pub batch: Batch<'a>,
 }
@@ -58,7 +60,7 @@ pub struct StoredBatch<'a> {
 impl<'a> StoredBatch<'a> {
     pub(crate) fn new(entry: &Entry<'a>) -> Self {
         let base_offset = entry.sequence.expect("every batch has its offsets");
-        StoredBatch { base_offset, time: entry.time, batch: Batch::stored(entry.body) }
+        StoredBatch { base_offset, time: entry.time, place: entry.place, batch: Batch::stored(entry.body) }
     }
 
     /// The offset after its last record.

@@ -1,32 +1,26 @@
 //! Iterates over a graph as of one position: every block, and then every edge by its source.
 //!
 //! An edge put with `allow_missing` may have a source without a block, which no list of blocks
-//! contains. Such sources are searched among the graph's current nodes. Those that were removed, or
-//! became blocks, are searched in the changes since.
+//! contains: see [`GraphSnapshot::missing_sources`].
 //!
 //! Neighbours are ordered by when the graph first saw the types of their edges. An import sees the
 //! types in the order of the file. So one edge of each type, in the order of the types, precedes
 //! the others.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
-use quire::graph::{BlockId, Direction, End, GraphChangeKind, ListCursor, ListPlan, Neighbour, Wants};
-use quire::{Database, GraphSnapshot, Place};
+use quire::GraphSnapshot;
+use quire::graph::{BlockId, Direction, End, ListCursor, ListPlan, Neighbour, Wants};
 
 use super::item::{BlockItem, EdgeItem, EndItem, Item};
 use crate::error::Problem;
 
-/// How many neighbours, nodes or changes are read before writers get their turn.
+/// How many neighbours are read before writers get their turn.
 const AT_ONCE: usize = 1_000;
 
 /// Passes every block, and then every edge, of the graph as of the snapshot. Ends with the first
 /// error of `take`.
-pub(super) fn each(
-    database: &Database,
-    graph: &str,
-    snapshot: &GraphSnapshot,
-    take: &mut dyn FnMut(Item) -> Result<(), Problem>,
-) -> Result<(), Problem> {
+pub(super) fn each(snapshot: &GraphSnapshot, take: &mut dyn FnMut(Item) -> Result<(), Problem>) -> Result<(), Problem> {
     let mut sources = Vec::new();
     let mut refused = None;
     // An edge stores the ids of its ends; the file has their names.
@@ -48,7 +42,7 @@ pub(super) fn each(
         return Err(refused);
     }
     assert_eq!(next, None, "the walk was not interrupted");
-    sources.extend(missing_sources(database, graph, snapshot)?);
+    sources.extend(snapshot.missing_sources()?);
     let end = |id: BlockId| names.get(id.as_bytes()).cloned().map_or(EndItem::Id(id), EndItem::Name);
     let mut take_edge = |source: BlockId, edge_type: &str, target: BlockId| {
         let properties = snapshot.edge(source, edge_type, target, |edge| edge.properties.to_vec())?;
@@ -112,44 +106,4 @@ fn each_neighbour(
         }
         after = found.into_iter().next_back();
     }
-}
-
-/// The blocks missing as of the snapshot that edges may leave, in order.
-fn missing_sources(database: &Database, graph: &str, snapshot: &GraphSnapshot) -> Result<BTreeSet<BlockId>, Problem> {
-    let (mut found, mut slot) = (BTreeSet::new(), Some(0));
-    while let Some(from) = slot {
-        let (missing, next) = snapshot.look(|graph| Ok(graph.missing_blocks(from, usize::MAX, AT_ONCE as u32)))?;
-        found.extend(missing.into_iter().map(|(_, id)| id));
-        slot = next;
-    }
-    // A node that was missing then and is not now was put since, or lost its last edge. The edge
-    // was deleted directly or with the block at its other end.
-    let mut changes = database.graph(graph).changes(Place::new(snapshot.at().next(), 0));
-    let (mut deleted, mut is_end) = (Vec::new(), false);
-    while !is_end {
-        let mut looks = 0;
-        is_end = changes.visit_next(|change| {
-            match &change.what {
-                GraphChangeKind::BlockPut(block) => drop(found.insert(block.id)),
-                GraphChangeKind::BlockDeleted { block } => deleted.push(*block),
-                GraphChangeKind::EdgeDeleted { source, .. } => drop(found.insert(*source)),
-                GraphChangeKind::EdgePut { .. } => {}
-            }
-            looks += 1;
-            if looks < AT_ONCE { Wants::Continue(()) } else { Wants::Break(()) }
-        })?;
-    }
-    for target in deleted {
-        each_neighbour(snapshot, target, Direction::Incoming, |_, source| {
-            found.insert(source);
-            Ok(())
-        })?;
-    }
-    let mut missing = BTreeSet::new();
-    for id in found {
-        if !snapshot.contains(id)? {
-            missing.insert(id);
-        }
-    }
-    Ok(missing)
 }

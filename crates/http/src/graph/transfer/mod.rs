@@ -228,7 +228,7 @@ pub(crate) async fn export(
     // As many steps as the graph has items. It ends when its client leaves.
     let (kind, file) = bounded(BoundedRequest::unbounded(&app.database()), move |database| {
         let snapshot = snapshot(database, &graph, at)?;
-        let each = |take: &mut dyn FnMut(Item) -> _| each::each(database, &graph, &snapshot, take);
+        let each = |take: &mut dyn FnMut(Item) -> _| each::each(&snapshot, take);
         let file = format.write(&graph, app.memory.claim(), each)?;
         let kind = match format {
             Format::JsonLines => "application/x-ndjson",
