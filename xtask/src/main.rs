@@ -18,6 +18,7 @@ mod maven;
 mod proto;
 mod salvage;
 mod soak;
+mod statements;
 mod test;
 mod tidy;
 mod units;
@@ -50,7 +51,7 @@ Usage: cargo xtask <CHORE>
   soak MINUTES                            run the simulation for MINUTES, with new seeds
   kills COUNT                             kill COUNT writing processes, and check the records that they acknowledged
   nightly MINUTES                         soak for MINUTES, chaos for MINUTES, 1,000 kills, a salvage after
-                                          each flipped byte, and then the gate
+                                          each flipped byte, 100,000 SQL statements, and then the gate
   help                                    print this
 ";
 
@@ -126,6 +127,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
                     chaos::run(&workspace, minutes * 60),
                     kills::run(&workspace, kills::OF_A_NIGHT),
                     salvage::run(&workspace),
+                    statements::run(&workspace, statements::OF_A_NIGHT),
                     gate::run(&workspace, false),
                 ];
                 let failures: Vec<String> = stages.into_iter().filter_map(Result::err).collect();

@@ -1,4 +1,5 @@
-//! Mapped files: the project's only `unsafe` code, behind an interface that is safe to use.
+//! Mapped files and everything else that needs `unsafe` blocks, behind an interface that is safe to
+//! use.
 //!
 //! * [`Appender`] and [`View`]: one mapping that grows a *settled* prefix. The one appender writes
 //!   above the settled mark and moves it; any number of views read below it.

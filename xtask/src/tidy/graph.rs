@@ -54,7 +54,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("quire-client", &["quire", "quire-api"]),
     // It knows records by their positions and terms, and not what they hold.
     ("quire-cluster", &["quire-log", "quire-model"]),
-    ("quire-http", &["quire", "quire-api", "quire-access"]),
+    // It knows SQLite and no database.
+    ("quire-vtab", &[]),
+    // SQL reads what the permitted reads of the database show.
+    ("quire-sql", &["quire", "quire-vtab"]),
+    ("quire-http", &["quire", "quire-api", "quire-access", "quire-sql"]),
     ("quire-grpc", &["quire", "quire-api", "quire-access"]),
     (
         "quire-cli",
@@ -159,6 +163,7 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
         "the core reports its state as values; `quire` reports administrative acts",
     ),
     ("tracing-subscriber", &["quire-cli"], "lines are written in one place"),
+    ("rusqlite", &["quire-vtab", "quire-sql"], "SQLite is used in one place, and stores nothing"),
     ("memmap2", &["quire-mapped"], "mappings are made in one place"),
 ];
 
@@ -257,7 +262,11 @@ mod tests {
 
     #[test]
     fn an_edge_that_the_table_does_not_have_is_named() {
-        check_with("quire-http", "quire-log", "may not use `quire-log`; it may use: quire, quire-api, quire-access");
+        check_with(
+            "quire-http",
+            "quire-log",
+            "may not use `quire-log`; it may use: quire, quire-api, quire-access, quire-sql",
+        );
         check_with("quire-events", "quire-jobs", "may not use `quire-jobs`");
         check_with("quire-threads", "quire-mapped", "it may use: nothing");
         check_with("quire-log", "quire", "may not use `quire`");

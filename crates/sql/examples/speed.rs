@@ -1,0 +1,93 @@
+//! The speed of statements over a million events and 100,000 jobs: prints the best of five runs of
+//! each.
+//!
+//! `cargo run --release -p quire-sql --example speed`
+
+use std::time::{Duration, Instant};
+
+use quire::events::NewEvent;
+use quire::jobs::Retry;
+use quire::{Commit, Database, Durability, NewJob, Sequence};
+use quire_sql::{Sql, SqlLimits};
+
+const EVENTS: u64 = 1_000_000;
+const JOBS: u64 = 100_000;
+const AT_ONCE: u64 = 1_000;
+
+/// A question with its statement.
+type Question = (&'static str, &'static str);
+
+const QUESTIONS: &[Question] = &[
+    ("group by type", "SELECT type, count(*) FROM events WHERE store = 's' GROUP BY type"),
+    ("count of one type of 20", "SELECT count(*) FROM events WHERE store = 's' AND type = 'T7'"),
+    ("average of a JSON field by type", "SELECT type, avg(data ->> '$.n') FROM events WHERE store = 's' GROUP BY type"),
+    ("one tag of 20 events", "SELECT * FROM events WHERE store = 's' AND tags MATCH 'order:17'"),
+    ("the last 10 events", "SELECT * FROM events WHERE store = 's' ORDER BY position DESC LIMIT 10"),
+    (
+        "the last 1 % of the commits",
+        "SELECT count(*) FROM commits WHERE position > (SELECT max(position) * 99 / 100 FROM (SELECT position FROM commits ORDER BY position DESC LIMIT 1))",
+    ),
+    (
+        "100,000 events by position",
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 10 FROM n WHERE x < 999990) SELECT count(e.type) FROM n CROSS JOIN events e ON e.store = 's' AND e.position = n.x",
+    ),
+    (
+        "dead jobs by kind",
+        "SELECT kind, count(*) FROM jobs WHERE state = 'dead' AND finished_at_ms >= ago_ms('1 hour') GROUP BY kind",
+    ),
+    ("lag of 100 groups", "SELECT consumer_group, lag FROM lag"),
+];
+
+#[expect(clippy::disallowed_methods, reason = "it measures")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn fill(database: &Database) -> quire::Result<()> {
+    let store = database.events("s");
+    for first in (0..EVENTS).step_by(AT_ONCE as usize) {
+        let event = |number: u64| {
+            let data = format!(r#"{{"n":{number},"name":"an event of the measurement","rest":"{:040}"}}"#, number);
+            NewEvent::new(format!("T{}", number % 20)).tag(format!("order:{}", number % 50_000)).data(data)
+        };
+        store.append((first..first + AT_ONCE).map(event))?;
+    }
+    for first in (0..JOBS).step_by(AT_ONCE as usize) {
+        let job = |commit: Commit<'static>, number: u64| {
+            commit.enqueue("q", NewJob::new(format!("job {number}")).kind(format!("k{}", number % 5)))
+        };
+        database.commit(&(first..first + AT_ONCE).fold(Commit::new(), job))?.committed()?;
+    }
+    for job in database.queue("q").fetch("worker", 1_000)? {
+        database.queue("q").fail(job.job, job.token, "no route", Retry::Never)?;
+    }
+    database.topic("t").create(1)?;
+    for number in 0..100 {
+        database.topic("t").commit_offset(&format!("group-{number}"), 0, Sequence::new(0))?;
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let directory = std::env::temp_dir().join(format!("quire-sql-speed-{}", std::process::id()));
+    let database = Database::builder(&directory).durability(Durability::Os).open()?;
+    fill(&database)?;
+    let sql = Sql::over(&database).limits(SqlLimits { time: Duration::from_secs(600), ..SqlLimits::default() });
+    println!("{:<34} {:>12} {:>8} {:>10}", "question", "best", "rows", "scanned");
+    for (name, text) in QUESTIONS {
+        let mut best: Option<(Duration, u64, u64)> = None;
+        for _ in 0..5 {
+            let begin = now();
+            let found = sql.query(text, &[])?;
+            let took = now().duration_since(begin);
+            if best.is_none_or(|(least, ..)| took < least) {
+                best = Some((took, found.summary.rows, found.summary.scanned));
+            }
+        }
+        let (took, rows, scanned) = best.expect("it ran");
+        println!("{name:<34} {:>9.3} ms {rows:>8} {scanned:>10}", took.as_secs_f64() * 1e3);
+    }
+    drop(database);
+    std::fs::remove_dir_all(&directory)?;
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! Answers of statements: values, order, the position, and the traps of `MATCH`.
+
+use quire::events::NewEvent;
+use quire::{Commit, ErrorKind, Message, NewJob, Position};
+use quire_sql::{Sql, SqlStatement, SqlValue, tables};
+
+use crate::fixture::{empty, filled, rows, shown};
+
+#[test]
+fn every_table_has_rows_and_its_columns() {
+    let filled = filled();
+    for table in tables() {
+        let found = rows(&filled.database, &format!("SELECT * FROM {}", table.name));
+        assert!(!found.rows.is_empty(), "{} has rows", table.name);
+        let names: Vec<_> = table.columns.iter().map(|column| column.name).collect();
+        assert_eq!(found.columns, names);
+        assert_eq!(found.summary.scanned, found.rows.len() as u64, "{}", table.name);
+        assert_eq!(
+            shown(&filled.database, &format!("SELECT count(*) FROM {}", table.name)),
+            found.rows.len().to_string()
+        );
+    }
+}
+
+#[test]
+fn one_commit_is_joined_over_all_models() {
+    let filled = empty();
+    let commit = Commit::new()
+        .append("flights", [NewEvent::new("Departed").tag("flight:UA1545").data(r#"{"delay":42}"#)])
+        .produce("departures", Message::new("UA1545").key("EWR"))
+        .enqueue("delays", NewJob::new("tell").kind("mail"));
+    filled.database.commit(&commit).expect("decided").committed().expect("accepted");
+    let found = shown(
+        &filled.database,
+        "SELECT e.data ->> '$.delay', r.value, j.kind, j.state, c.events, c.jobs
+         FROM commits c JOIN events e ON e.commit_position = c.position
+         JOIN records r ON r.commit_position = c.position JOIN jobs j ON j.commit_position = c.position",
+    );
+    assert_eq!(found, "42|UA1545|mail|pending|2|2");
+}
+
+#[test]
+fn matches_can_be_joined_and_a_value_of_match_fails() {
+    let filled = filled();
+    let database = &filled.database;
+    let all = shown(
+        database,
+        "SELECT store, position FROM events, json_each(tags) WHERE value = 'order:1' INTERSECT
+        SELECT store, position FROM events, json_each(tags) WHERE value = 'region:2'",
+    );
+    assert!(!all.is_empty());
+    let both = "SELECT store, position FROM events WHERE tags MATCH 'order:1' AND tags MATCH 'region:2' ORDER BY 1, 2";
+    assert_eq!(shown(database, both), all);
+    let both = "SELECT store, position FROM events WHERE tags MATCH 'order:1 region:2' ORDER BY 1, 2";
+    assert_eq!(shown(database, both), all);
+    let either = "SELECT count(*) FROM events WHERE tags MATCH 'order:1 OR order:2'";
+    let expect = "SELECT count(DISTINCT store || position) FROM event_tags WHERE tag IN ('order:1', 'order:2')";
+    assert_eq!(shown(database, either), shown(database, expect));
+    let paid = "SELECT store, position FROM events WHERE tags MATCH 'order:1' OR type = 'Paid' ORDER BY 1, 2";
+    let expect = "SELECT store, position FROM event_tags WHERE tag = 'order:1'
+        UNION SELECT store, position FROM events WHERE type = 'Paid' ORDER BY 1, 2";
+    assert_eq!(shown(database, paid), shown(database, expect));
+    for refused in [
+        "SELECT * FROM events WHERE NOT tags MATCH 'order:1'",
+        "SELECT tags MATCH 'order:1' FROM events",
+        "SELECT * FROM events WHERE tags MATCH ''",
+        "SELECT * FROM events WHERE tags MATCH 5",
+    ] {
+        let error = Sql::over(database).query(refused, &[]).expect_err(refused);
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{refused}: {error}");
+    }
+}
+
+#[test]
+fn a_row_that_two_alternatives_find_is_returned_once() {
+    let filled = filled();
+    let twice = "SELECT count(*) FROM events WHERE store = 'a' AND (type = 'Placed' OR position = 1)";
+    let once = "SELECT count(*) FROM (SELECT * FROM events WHERE store = 'a') WHERE type = 'Placed' OR position = 1";
+    assert_eq!(shown(&filled.database, twice), shown(&filled.database, once));
+    let jobs = "SELECT count(*) FROM jobs WHERE state = 'pending' OR queue = 'q' OR kind = 'send'";
+    let expect = "SELECT count(*) FROM (SELECT id FROM jobs WHERE state = 'pending' UNION
+        SELECT id FROM jobs WHERE queue = 'q' UNION SELECT id FROM jobs WHERE kind = 'send')";
+    assert_eq!(shown(&filled.database, jobs), shown(&filled.database, expect));
+}
+
+#[test]
+fn a_plan_names_the_filters_that_narrow_the_scan() {
+    let filled = filled();
+    let plan = |text: &str| shown(&filled.database, &format!("EXPLAIN QUERY PLAN {text}"));
+    let one = plan(
+        "SELECT data FROM events WHERE store = 'a' AND type IN ('x', 'y') AND position > 3 ORDER BY position DESC",
+    );
+    assert!(one.contains("store= type IN position> ORDER BY position DESC"), "{one}");
+    assert!(!one.contains("TEMP B-TREE"), "{one}");
+    let one = plan("SELECT * FROM jobs WHERE state = 'dead' AND finished_at_ms >= ago_ms('1 hour')");
+    assert!(one.contains("state IN finished_at_ms>=") || one.contains("state= finished_at_ms>="), "{one}");
+}
+
+#[test]
+fn a_narrow_scan_reads_little() {
+    let filled = filled();
+    let scanned = |text: &str| rows(&filled.database, text).summary.scanned;
+    assert_eq!(scanned("SELECT * FROM events WHERE store = 'a' AND position = 3"), 1);
+    assert_eq!(scanned("SELECT * FROM events WHERE store = 'a' AND position BETWEEN 3 AND 5"), 3);
+    assert_eq!(scanned("SELECT * FROM events WHERE store = 'a' AND type = 'none'"), 0);
+    assert_eq!(scanned("SELECT * FROM events WHERE store = 'a' AND time_ms > ago_ms('0 s') + 1000"), 0);
+    assert_eq!(scanned("SELECT * FROM records WHERE topic = 't' AND partition = 1 AND offset = 7"), 1);
+    assert_eq!(scanned("SELECT * FROM jobs WHERE state = 'dead'"), 3);
+    assert_eq!(scanned("SELECT * FROM blocks WHERE graph = 'g' AND name = 'b1'"), 1);
+    assert_eq!(scanned("SELECT * FROM commits WHERE position = 9"), 1);
+    assert_eq!(scanned("SELECT * FROM events WHERE store = 'a' ORDER BY position DESC LIMIT 1"), 15);
+    assert!(scanned("SELECT * FROM edges WHERE graph = 'g' AND source = block_id('b1')") <= 4);
+}
+
+#[test]
+fn a_statement_reads_one_position() {
+    let filled = filled();
+    let database = &filled.database;
+    let sql = Sql::over(database);
+    let texts = [
+        "SELECT count(*), max(commit_position) FROM events",
+        "SELECT count(*), max(commit_position) FROM records",
+        "SELECT count(*), max(position) FROM commits",
+        "SELECT count(*), max(commit_position) FROM blocks",
+        "SELECT count(*), max(commit_position) FROM edges",
+    ];
+    let at = database.published();
+    let as_of = |text, as_of| {
+        sql.rows(&SqlStatement { text, as_of: Some(as_of), ..SqlStatement::default() }).expect("answered")
+    };
+    let before: Vec<_> = texts.iter().map(|text| as_of(text, at)).collect();
+    let commit = Commit::new().append("a", [NewEvent::new("Late")]).produce("t", Message::new("late"));
+    database.commit(&commit).expect("decided").committed().expect("accepted");
+    database.graph("g").delete_block("b1").expect("deleted");
+    for (text, before) in texts.iter().zip(before) {
+        assert_eq!(as_of(text, at).rows, before.rows, "{text}");
+        assert_ne!(rows(database, text).rows, before.rows, "{text}");
+        assert_eq!(as_of(text, at).summary.as_of, at);
+    }
+    let tenth = as_of("SELECT max(position) FROM commits", Position::new(10));
+    assert_eq!(tenth.rows, [[SqlValue::Integer(10)]]);
+    for table in ["jobs", "queues", "stores", "lag", "groups", "topics", "partitions", "graphs"] {
+        let text = format!("SELECT * FROM {table}");
+        let refused = sql.rows(&SqlStatement { text: &text, as_of: Some(at), ..SqlStatement::default() });
+        assert_eq!(refused.expect_err("a state").kind(), ErrorKind::Invalid, "{table}");
+    }
+    let ahead = SqlStatement { text: "SELECT 1", as_of: Some(Position::new(1 << 40)), ..SqlStatement::default() };
+    assert_eq!(sql.rows(&ahead).expect_err("not there yet").kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn each_acknowledged_write_is_found_at_once() {
+    let filled = empty();
+    for number in 1..=200 {
+        let commit = Commit::new().append("s", [NewEvent::new("E")]).enqueue("q", NewJob::new("j"));
+        filled.database.commit(&commit).expect("decided").committed().expect("accepted");
+        let text =
+            "SELECT (SELECT count(*) FROM events), (SELECT sum(pending) FROM queues), (SELECT count(*) FROM jobs)";
+        assert_eq!(shown(&filled.database, text), format!("{number}|{number}|{number}"));
+    }
+}
+
+#[test]
+fn forgotten_and_trimmed_events_are_gone_at_once() {
+    let filled = filled();
+    filled.database.events("a").forget("order:1").expect("forgotten");
+    assert_eq!(shown(&filled.database, "SELECT count(*) FROM events WHERE store = 'a' AND tags MATCH 'order:1'"), "0");
+    filled.database.events("B").trim(quire::events::EventPosition::new(5)).expect("trimmed");
+    assert_eq!(shown(&filled.database, "SELECT min(position) FROM events WHERE store = 'B'"), "6");
+}
+
+#[test]
+fn answers_are_the_same_after_a_reopening() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let open = || quire::Database::builder(directory.path()).durability(quire::Durability::Os).open().expect("open");
+    let database = open();
+    for number in 0..50 {
+        let commit = Commit::new()
+            .append("s", [NewEvent::new("E").tag(format!("n:{}", number % 5)).data(format!("{number}"))])
+            .produce("t", Message::new(format!("{number}")));
+        database.commit(&commit).expect("decided").committed().expect("accepted");
+    }
+    let texts = ["SELECT * FROM events", "SELECT * FROM records", "SELECT * FROM event_tags", "SELECT * FROM commits"];
+    let before = texts.map(|text| rows(&database, text).rows);
+    drop(database);
+    let database = open();
+    assert_eq!(texts.map(|text| rows(&database, text).rows), before);
+    database.compact().expect("compacted");
+    assert_eq!(texts.map(|text| rows(&database, text).rows), before);
+}
+
+#[test]
+fn parameters_are_bound_by_number_and_by_name() {
+    let filled = filled();
+    let sql = Sql::over(&filled.database);
+    let hostile = "a' OR '1'='1";
+    let none = sql.query("SELECT count(*) FROM events WHERE store = ?1", &[hostile.into()]).expect("answered");
+    assert_eq!(none.rows, [[SqlValue::Integer(0)]]);
+    let named = [("store", "a".into()), ("from", SqlValue::Integer(3))];
+    let text = "SELECT min(position) FROM events WHERE store = :store AND position >= $from";
+    let found = sql.rows(&SqlStatement { text, named: &named, ..SqlStatement::default() }).expect("answered");
+    assert_eq!(found.rows, [[SqlValue::Integer(3)]]);
+    let message = |text, values: &[SqlValue]| sql.query(text, values).expect_err(text).to_string();
+    assert_eq!(message("SELECT ?1", &[]), "parameter ?1 has no value");
+    assert_eq!(message("SELECT :a", &[]), "parameter :a has no value");
+    assert_eq!(message("SELECT 1", &[SqlValue::Null]), "the statement has 0 parameters, and 1 values were given");
+}

@@ -1,0 +1,114 @@
+//! Rights: a client sees the rows of the objects that it may read, in each table.
+
+use std::sync::Arc;
+
+use quire::{Database, ErrorKind, Guard, Operation, Permissions, Resource, ResourceKind};
+use quire_sql::{Sql, tables};
+
+use crate::fixture::{filled, shown};
+
+/// Permits everything except some operations on one kind and name.
+#[derive(Debug)]
+struct AllBut(ResourceKind, &'static str, Operation);
+
+impl Permissions for AllBut {
+    fn permits(&self, resource: Resource<'_>, operation: Operation) -> bool {
+        (resource.kind, &*resource.name, operation) != (self.0, self.1, self.2)
+    }
+
+    fn denies(&self, _: Resource<'_>, _: Operation) -> bool {
+        false
+    }
+
+    fn permits_every(&self, kind: ResourceKind, operation: Operation) -> bool {
+        (kind, operation) != (self.0, self.2)
+    }
+
+    fn permits_any(&self, _: ResourceKind, _: Operation) -> bool {
+        true
+    }
+}
+
+/// Permits nothing.
+#[derive(Debug)]
+struct Nothing;
+
+impl Permissions for Nothing {
+    fn permits(&self, _: Resource<'_>, _: Operation) -> bool {
+        false
+    }
+
+    fn denies(&self, _: Resource<'_>, _: Operation) -> bool {
+        false
+    }
+
+    fn permits_every(&self, _: ResourceKind, _: Operation) -> bool {
+        false
+    }
+
+    fn permits_any(&self, _: ResourceKind, _: Operation) -> bool {
+        false
+    }
+}
+
+fn guarded(database: &Database, permissions: impl Permissions + 'static) -> Database {
+    database.guarded(Arc::new(Guard::new(Arc::new(permissions))))
+}
+
+#[test]
+fn a_row_is_visible_with_the_right_to_its_object_only() {
+    use Operation::{Describe, Read};
+    use ResourceKind::{Graph, Group, Queue, Store, Topic};
+    let filled = filled();
+    let cases = [
+        ("events", "store = 'a'", Store, "a", Read),
+        ("event_tags", "store = 'a'", Store, "a", Read),
+        ("stores", "name = 'a'", Store, "a", Describe),
+        ("records", "topic = 't'", Topic, "t", Read),
+        ("topics", "name = 't'", Topic, "t", Describe),
+        ("partitions", "topic = 't'", Topic, "t", Describe),
+        ("groups", "name = 'readers'", Group, "readers", Describe),
+        ("lag", "consumer_group = 'readers'", Group, "readers", Describe),
+        ("lag", "source = 't'", Topic, "t", Describe),
+        ("lag", "source = 'a'", Store, "a", Describe),
+        ("jobs", "queue = 'q'", Queue, "q", Read),
+        ("queues", "name = 'q'", Queue, "q", Describe),
+        ("graphs", "name = 'g'", Graph, "g", Describe),
+        ("blocks", "graph = 'g'", Graph, "g", Read),
+        ("edges", "graph = 'g'", Graph, "g", Read),
+    ];
+    for (table, hidden, kind, name, operation) in cases {
+        let lacking = guarded(&filled.database, AllBut(kind, name, operation));
+        let count = |database, filter: &str| shown(database, &format!("SELECT count(*) FROM {table} WHERE {filter}"));
+        assert_ne!(count(&filled.database, hidden), "0", "{table}");
+        assert_eq!(count(&lacking, hidden), "0", "{table} WHERE {hidden}");
+        // Without a filter that narrows the scan.
+        assert_eq!(count(&lacking, &format!("+{hidden}")), "0", "{table}");
+        let rest = format!("NOT ({hidden})");
+        assert_eq!(count(&lacking, &rest), count(&filled.database, &rest), "{table}");
+    }
+    let named: Vec<_> = cases.iter().map(|case| case.0).chain(["commits", "entries"]).collect();
+    assert!(tables().all(|table| named.contains(&table.name)), "each table has a case");
+}
+
+#[test]
+fn the_log_needs_the_right_to_the_whole_database() {
+    let filled = filled();
+    let lacking = guarded(&filled.database, AllBut(Resource::DATABASE.kind, "database", Operation::Read));
+    for table in ["commits", "entries"] {
+        let refused = Sql::over(&lacking).query(&format!("SELECT count(*) FROM {table}"), &[]).expect_err(table);
+        assert_eq!(refused.kind(), ErrorKind::NotPermitted, "{table}: {refused}");
+    }
+}
+
+#[test]
+fn a_client_without_rights_sees_nothing() {
+    let filled = filled();
+    let nothing = guarded(&filled.database, Nothing);
+    for table in tables() {
+        match Sql::over(&nothing).query(&format!("SELECT * FROM {}", table.name), &[]) {
+            Ok(found) => assert!(found.rows.is_empty(), "{}: {found:?}", table.name),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NotPermitted, "{}", table.name),
+        }
+    }
+}
