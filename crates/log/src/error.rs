@@ -86,6 +86,12 @@ pub enum Error {
         /// The record.
         mark: Mark,
     },
+    /// A record that another node sent is not sound, or does not follow the last record. Nothing
+    /// was appended.
+    InvalidCopy {
+        /// The defect.
+        message: String,
+    },
     /// Stored bytes could not be read back.
     Unreadable(ReadError),
     /// The operating system refused an operation.
@@ -229,12 +235,13 @@ impl fmt::Display for Error {
             }
             Error::Unsettled { position } => write!(
                 f,
-                "record {position} was truncated before it was published, and its commit may survive elsewhere; look for its effect, or repeat it with an idempotency id"
+                "record {position} was truncated, or this node stopped leading, before it was published, and its commit may survive; look for its effect, or repeat it with an idempotency id"
             ),
             Error::Published { kept, published } => {
                 write!(f, "cannot truncate the log after record {kept}: records up to {published} are published")
             }
             Error::UnknownMark { mark } => write!(f, "unknown mark: the log does not hold {mark}"),
+            Error::InvalidCopy { message } => write!(f, "invalid record from another node: {message}"),
             Error::Unreadable(error) => error.fmt(f),
             Error::Io { attempt, path, source } => write!(f, "can't {attempt} {}: {source}", path.display()),
         }

@@ -100,6 +100,7 @@ pub mod salvage;
 #[cfg(all(test, loom))]
 mod explored;
 
+pub use append::copied::RecordCopy;
 pub use append::draft::Draft;
 pub use append::truncate::TruncationLock;
 pub use append::writer::{AppendedRecord, Turn, Writer};
@@ -107,7 +108,7 @@ pub use checksum::crc32c;
 pub use compaction::{Compaction, CompactionPlan, Compactor, SegmentRun, SegmentShare, Survival, Survives};
 pub use components::{Background, Components, LogDuty};
 pub use durable::checkpoint::{Checkpoint, PassOn, Payload};
-pub use durable::gate::{WaitOutcome, Woken};
+pub use durable::gate::{LogWatcher, WaitOutcome, Woken};
 pub use durable::office::Office;
 pub use error::{Damage, Error, Result};
 pub use identity::Identity;

@@ -9,12 +9,14 @@
 //! * `backlog`: whether a record is written in place.
 //! * `prepare`: the next segment's file, made in advance.
 //! * `follow`: records that other processes appended.
+//! * `copied`: records that another node of a cluster appended.
 //! * `truncate`: the reverse path, which removes unpublished records.
 //!
 //! Nothing here publishes.
 
 pub(crate) mod active;
 pub(crate) mod backlog;
+pub(crate) mod copied;
 pub(crate) mod draft;
 pub(crate) mod follow;
 pub(crate) mod prepare;

@@ -152,6 +152,22 @@ impl Writer {
         self.core.shared.publish_followed(self.core.mark.position)
     }
 
+    /// Ends every waiter for an appended record that is not published, with
+    /// [`Error::Unsettled`](crate::Error::Unsettled). The records stay, and may be published later.
+    /// This is for a log with [`Publisher::Owner`](crate::Publisher::Owner), whose owner no longer
+    /// knows whether they survive. The waiters with a waker are woken when the returned value is
+    /// dropped.
+    ///
+    /// # Errors
+    /// [`Error::Failed`](crate::Error::Failed) after a failure.
+    pub fn end_waiters(&mut self) -> Result<Woken> {
+        let mut turn = self.turn()?;
+        let core = &mut turn.writer().core;
+        let woken = core.shared.gate().end_waiters();
+        core.era = core.shared.gate().published().era();
+        Ok(woken)
+    }
+
     /// Passes the entries of the last appended record to `take`, in order. Stops at the first entry
     /// that `take` refuses.
     ///
@@ -382,7 +398,7 @@ impl Core {
     /// Makes space for a record of `bytes` bytes, after the tail or in a new segment. The reserve
     /// at the end of a segment is for records that free space, unless the next segment is ready.
     /// Without the reserve, nothing could be freed on a full disk.
-    fn make_room(&mut self, bytes: usize, frees: bool, time: Timestamp) -> Result<()> {
+    pub(crate) fn make_room(&mut self, bytes: usize, frees: bool, time: Timestamp) -> Result<()> {
         let fits = self.fits(bytes);
         let reserve = RESERVE_BYTES_MAX.min(self.active.appender.len() / RESERVE_PART);
         if fits && (frees || self.fits(bytes + reserve)) {
@@ -414,10 +430,7 @@ impl Core {
         self.shared.check()?;
         debug_assert!(buffered || self.fits(bytes), "what does not fit the segment was moved to the buffer");
         self.make_room(bytes, frees, at.time)?;
-        if !self.prepares {
-            self.prepares = true;
-            self.shared.prepare_next(at.time);
-        }
+        self.prepare_first(at.time);
         let header = RecordHeader {
             crc: 0,
             length: u32::try_from(bytes).expect("a record is shorter than its segment"),
@@ -440,14 +453,7 @@ impl Core {
             let whole = bytes + terminator;
             self.buffered(padding.start..whole).fill(0);
             let chain = header.seal(&mut self.buffer[..bytes], &self.own_parts);
-            if let Err(error) = self.active.segment.file.write_at(tail, &self.buffer[..whole]) {
-                // Part of the record may stand after the tail, and the device may keep any of it.
-                self.shared.counters().error();
-                let message = error.final_message();
-                drop(self.shared.fail(&message));
-                // `NoSpace` implies that space may appear later. This failure is permanent.
-                return Err(if matches!(error, Error::NoSpace { .. }) { Error::Failed { message } } else { error });
-            }
+            self.write_buffered(tail, whole)?;
             chain
         };
         self.take_in(tail..tail + bytes, Mark { position: at.position, term: self.term, chain }, at.time);
@@ -456,6 +462,27 @@ impl Core {
         // Commit point for every process, inside `note_append`: the tail in the control file moves.
         self.to_clear = false;
         Ok(self.shared.note_append(at.position, entries, bytes, self.begun.take()))
+    }
+
+    /// Has the next segment prepared, from the first append on.
+    #[inline]
+    pub(crate) fn prepare_first(&mut self, time: Timestamp) {
+        if !self.prepares {
+            self.prepares = true;
+            self.shared.prepare_next(time);
+        }
+    }
+
+    /// Writes the first `bytes` bytes of the buffer after the tail, which is at `tail`.
+    pub(crate) fn write_buffered(&self, tail: usize, bytes: usize) -> Result<()> {
+        self.active.segment.file.write_at(tail, &self.buffer[..bytes]).map_err(|error| {
+            // Part of the record may stand after the tail, and the device may keep any of it.
+            self.shared.counters().error();
+            let message = error.final_message();
+            drop(self.shared.fail(&message));
+            // `NoSpace` implies that space may appear later. This failure is permanent.
+            if matches!(error, Error::NoSpace { .. }) { Error::Failed { message } } else { error }
+        })
     }
 
     /// Applies the record whose bytes stand after the settled ones, and whose tags were noted.

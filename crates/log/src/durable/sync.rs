@@ -334,6 +334,7 @@ impl Syncer {
                     control.raise_durable(target);
                     woken = gate.synced(target);
                     let before = self.durable.fetch_max(target.get(), Ordering::AcqRel);
+                    gate.durable_moved();
                     debug_assert!(cfg!(loom) || self.durable() <= self.last_appended(), "durable records are appended");
                     let records = target.get().saturating_sub(before);
                     // The callers that slept, and this caller. A caller that waits without a thread

@@ -15,7 +15,7 @@ use quire_model::Position;
 
 use crate::components::LogDuty;
 use crate::durable::checkpoint::{self, Checkpoint, PassOn};
-use crate::durable::gate::{WaitOutcome, WaitTarget};
+use crate::durable::gate::{LogWatcher, WaitOutcome, WaitTarget};
 use crate::durable::office::{self, Office};
 use crate::error::{Damage, Error, Result};
 use crate::mark::{Basis, Era, Mark};
@@ -95,6 +95,39 @@ impl Log {
     /// The position of the last published record.
     pub fn published(&self) -> Position {
         self.shared().gate.position()
+    }
+
+    /// The position of the last appended record, published or not.
+    #[inline]
+    pub fn appended(&self) -> Position {
+        self.shared().syncer.last_appended()
+    }
+
+    /// The position of the last record that a sync covers.
+    pub fn durable(&self) -> Position {
+        self.shared().syncer.durable()
+    }
+
+    /// Returns a reader of every appended record, published or not. Its answers must not leave the
+    /// database before the records are published. This is for a node that sends its records to
+    /// others.
+    pub fn reader_of_appended(&self) -> Reader {
+        let shared = self.shared();
+        shared.reader_up_to(Position::MAX, shared.segments())
+    }
+
+    /// Reports each append and each sync to `watcher` from now on, in a log with
+    /// [`Publisher::Owner`](crate::Publisher::Owner). A log has one watcher: the first.
+    pub fn watch(&self, watcher: Arc<dyn LogWatcher>) {
+        self.shared().gate.watch(watcher);
+    }
+
+    /// Stops publishing here: every waiter, present and later, gets [`Error::Failed`] with this
+    /// message. Other openings are not affected.
+    ///
+    /// [`Error::Failed`]: crate::Error::Failed
+    pub fn stop_publishing(&self, message: &str) {
+        drop(self.shared().gate.published().fail(message));
     }
 
     /// Checks that the log has not failed, and that its directory is where it was opened. After a
@@ -231,6 +264,12 @@ impl Log {
         if shared.settings.durability == Durability::Sync && shared.gate.position() < basis.position() {
             shared.syncer.request(basis.position());
         }
+    }
+
+    /// Requests a sync of every appended record without waiting for it. A thread of the log syncs.
+    pub fn request_sync(&self) {
+        let shared = self.shared();
+        shared.syncer.request(shared.syncer.last_appended());
     }
 
     /// The failures that an appended record survives once it is published.

@@ -13,7 +13,7 @@ use crate::mark::Mark;
 use crate::read::filtered::FilteredRange;
 use crate::read::segments::{SegmentSlot, Segments};
 use crate::read::spans::Spans;
-use crate::record::RecordView;
+use crate::record::{RecordKind, RecordView};
 use crate::sealed::{Archive, Flaw, OpenSegment, Pins, SealedSegment};
 use crate::search::{Candidates, TagSearch, count_while, expected};
 use crate::segment::{EntryLocation, Segment, SegmentIndex, TagHash};
@@ -107,6 +107,16 @@ impl Reader {
     /// Returns the mark of the record at a position.
     pub(crate) fn mark(&self, position: Position) -> Result<Option<Mark>, ReadError> {
         Ok(self.record_at(position)?.map(|record| record.header.mark()))
+    }
+
+    /// Returns the bytes of the record at `position`, as they were appended, and its mark. `None`
+    /// when there is no such record, or a compaction has rewritten it.
+    ///
+    /// # Errors
+    /// When the record can't be read.
+    pub fn whole_record(&self, position: Position) -> Result<Option<(Mark, &[u8])>, ReadError> {
+        let record = self.record_at(position)?.filter(|record| record.kind() == RecordKind::Commit);
+        Ok(record.map(|record| (record.header.mark(), record.bytes_from(0))))
     }
 
     fn record_at(&self, position: Position) -> Result<Option<RecordView<'_>>, ReadError> {

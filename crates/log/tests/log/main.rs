@@ -10,6 +10,7 @@ mod checkpoints;
 mod commits;
 mod compaction;
 mod control;
+mod copied;
 mod damage;
 mod forbidden;
 mod gradual;

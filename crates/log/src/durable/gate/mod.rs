@@ -20,7 +20,8 @@
 
 mod published;
 
-use std::sync::{Arc, PoisonError};
+use std::fmt;
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use quire_model::Position;
 use quire_threads::{Mutex, MutexGuard};
@@ -63,6 +64,16 @@ pub(crate) struct Gate {
     /// The owner holds this lock while it publishes, and the writer while it truncates. So no
     /// record is published while it is being truncated.
     moving: Mutex<()>,
+    /// Learns of appends and syncs, where the owner publishes.
+    watcher: OnceLock<Arc<dyn LogWatcher>>,
+}
+
+/// Learns of the progress of a log with [`Publisher::Owner`], whose owner publishes.
+pub trait LogWatcher: fmt::Debug + Send + Sync {
+    /// Notes that a record was appended, or that a sync has ended. Called by the thread that did
+    /// it, under locks of the log and of its user: it must return at once, and call nothing of
+    /// them.
+    fn moved(&self);
 }
 
 /// A truncation that may begin: nothing is published while this lives.
@@ -82,6 +93,7 @@ impl Gate {
             published: PublishedMark::new(Position::ZERO, Arc::clone(&control)),
             control,
             moving: Mutex::default(),
+            watcher: OnceLock::new(),
         }
     }
 
@@ -119,6 +131,9 @@ impl Gate {
     #[inline]
     pub(crate) fn appended(&self, position: Position) -> Woken {
         if self.kind != GateKind::AtOnce {
+            if self.kind == GateKind::ByOwner {
+                self.report();
+            }
             return Woken::default();
         }
         debug_assert!(cfg!(loom) || self.control.tail() >= position, "the tail moves before its record is published");
@@ -186,6 +201,31 @@ impl Gate {
             return Err(Error::Published { kept, published });
         }
         Ok(Truncation { published: &self.published, kept, _moving: moving })
+    }
+
+    /// Reports to the watcher from now on, if there is none yet.
+    pub(crate) fn watch(&self, watcher: Arc<dyn LogWatcher>) {
+        let _ = self.watcher.set(watcher);
+    }
+
+    /// Notes that the durable mark shows a sync.
+    pub(crate) fn durable_moved(&self) {
+        if self.kind == GateKind::ByOwner {
+            self.report();
+        }
+    }
+
+    fn report(&self) {
+        if let Some(watcher) = self.watcher.get() {
+            watcher.moved();
+        }
+    }
+
+    /// Ends every waiter for an appended record that is not published. The records stay.
+    pub(crate) fn end_waiters(&self) -> Woken {
+        assert_eq!(self.kind, GateKind::ByOwner, "a log that publishes by itself has an answer for each waiter");
+        let _moving = self.lock();
+        self.published.truncate(self.position())
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {
