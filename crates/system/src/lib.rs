@@ -19,6 +19,8 @@
 //! A denial wins over every permission. Without a rule, everything is denied. Until access control
 //! is enabled, the rules have no effect.
 //!
+//! A leader of a cluster begins its term with an entry of this model, [`TermBegun`].
+//!
 //! Random numbers and hashes come from outside: the model receives the id of a key and the hash of
 //! its secret, never the secret.
 
@@ -50,6 +52,8 @@ mod decide;
 
 mod checkpoint;
 
+mod term;
+
 mod grants;
 mod rule_set;
 
@@ -73,3 +77,4 @@ pub use scram::{
     ScramCredential, ScramMechanism, ScramShape,
 };
 pub use state::{System, User};
+pub use term::{TermBegun, term_begun_kind};

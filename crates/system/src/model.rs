@@ -9,7 +9,8 @@ use quire_model::{
 };
 
 use crate::change::AccessChange;
-use crate::{Command, Refusal, Reply, System};
+use crate::codec::TERM_BEGUN;
+use crate::{Command, Refusal, Reply, System, TermBegun};
 
 impl Model for System {
     const ID: ModelId = ModelId::SYSTEM;
@@ -72,10 +73,16 @@ impl Model for System {
     }
 
     fn check_applicable(&self, entry: &Entry<'_>) -> Result<(), &'static str> {
+        if entry.kind == TERM_BEGUN {
+            return TermBegun::decode(entry.body).map_or(Err("this program can't read the entry"), |_| Ok(()));
+        }
         AccessChange::decode(entry.kind, entry.body).map_or(Err("this program can't read the entry"), |_| Ok(()))
     }
 
     fn apply(&mut self, entry: &Entry<'_>) {
+        if entry.kind == TERM_BEGUN {
+            return;
+        }
         let change = AccessChange::decode(entry.kind, entry.body).expect("the log verified the body of the entry");
         self.change(change, entry.place);
         self.changed_at = entry.place.position;

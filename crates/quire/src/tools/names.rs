@@ -135,6 +135,9 @@ const SYSTEM: &[&str] = &[
     "rule added",
     "rule removed",
     "state set",
+    "secret put",
+    "quota put",
+    "term begun",
 ];
 
 /// The name of a model: `streams`, `events`, `jobs`, `graph`, `idempotency`, `system`, or its
