@@ -282,6 +282,7 @@ codes! {
     Io "io" "IO" 500 Internal "The operating system refused an operation." "Check the server."
     Failed "failed" "FAILED" 503 Unavailable "The database can no longer keep its promises." "Restart the server."
     Unsettled "unsettled" "UNSETTLED" 503 Aborted "The commit may or may not survive." "Look for its effect, or repeat it so that it counts once."
+    NotLeader "not_leader" "NOT_LEADER" 503 Unavailable "Another node of the cluster is the leader, or none is." "Send it to the leader, which the message names, or retry."
     Cancelled "cancelled" "CANCELLED" 503 Cancelled "The client cancelled the request." "Send it again if its answer is still wanted."
     Stalled "stalled" "STALLED" 503 Unavailable "The log was not synced in time." "Retry; check the disk of the server."
     Stopping "stopping" "STOPPING" 503 Unavailable "The server is stopping." "Retry when it is back."

@@ -46,6 +46,8 @@ pub fn of_error(kind: ErrorKind) -> Row {
         // producer refreshes its metadata and sends the batch again; its sequence numbers make the
         // batch count once.
         ErrorKind::Unsettled => kafka(Code::Unsettled, KafkaCode::NotLeaderOrFollower),
+        // Nothing was done, so clients may repeat the call by themselves.
+        ErrorKind::NotLeader => kafka(Code::NotLeader, KafkaCode::NotLeaderOrFollower),
         ErrorKind::Failed => kafka(Code::Failed, KafkaCode::KafkaStorageError),
         ErrorKind::NotPermitted => kafka(Code::NotPermitted, KafkaCode::TopicAuthorizationFailed),
         ErrorKind::Damaged => kafka(Code::Damaged, KafkaCode::KafkaStorageError),

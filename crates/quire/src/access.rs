@@ -4,6 +4,7 @@
 //! their clients with [`AccessControl::rules`].
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -276,6 +277,9 @@ fn random_key() -> Result<KeyText> {
 #[derive(Debug)]
 pub(crate) struct CurrentRules {
     rules: RwLock<Arc<RuleSet>>,
+    /// Whether the rules rest on a record that was not published when they were compiled, and that
+    /// a truncation may have replaced since.
+    is_provisional: AtomicBool,
     /// Held while rules are compiled, so that one thread does it.
     compiling: Mutex<()>,
 }
@@ -283,12 +287,21 @@ pub(crate) struct CurrentRules {
 impl CurrentRules {
     /// Compiles the rules of a shard that was just opened: no request is checked by older ones.
     pub(crate) fn of(shard: &Shard) -> Result<Self> {
-        let (rests_on, system) = shard.read(None, |view| view.system.clone())?;
+        let (rests_on, system) = shard.access_state()?;
+        let mut is_provisional = false;
         if system.changed_at() > shard.log().published() {
-            // Another process has just changed them.
-            shard.log().wait(rests_on)?;
+            // A node of a cluster learns from other nodes which of its records are published.
+            is_provisional = shard.is_member();
+            if !is_provisional {
+                // Another process has just changed them.
+                shard.log().wait(rests_on)?;
+            }
         }
-        Ok(CurrentRules { rules: RwLock::new(Arc::new(system.rule_set())), compiling: Mutex::default() })
+        Ok(CurrentRules {
+            rules: RwLock::new(Arc::new(system.rule_set())),
+            is_provisional: AtomicBool::new(is_provisional),
+            compiling: Mutex::default(),
+        })
     }
 
     fn current(&self) -> Arc<RuleSet> {
@@ -300,23 +313,34 @@ impl CurrentRules {
         // A crash can undo an unpublished change. The rules before it apply until then.
         let is_current = |rules: &RuleSet| {
             let changed_at = shard.access_changed_at();
-            rules.generation() == changed_at || changed_at > shard.log().published()
+            let is_unpublished = changed_at > shard.log().published();
+            if self.is_provisional.load(Ordering::Acquire) {
+                return if is_unpublished { Err(unknown_rules()) } else { Ok(false) };
+            }
+            Ok(rules.generation() == changed_at || is_unpublished)
         };
         let current = self.current();
-        if is_current(&current) {
+        if is_current(&current)? {
             return Ok(current);
         }
         let _compiling = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
         let current = self.current();
-        if is_current(&current) {
+        if is_current(&current)? {
             return Ok(current);
         }
-        let system = shard.read_published(None, |view| view.system.clone())?;
+        let (_, system) = shard.access_state()?;
         if system.changed_at() > shard.log().published() {
             return Ok(current);
         }
         let newest = Arc::new(system.rule_set());
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&newest);
+        self.is_provisional.store(false, Ordering::Release);
         Ok(newest)
     }
+}
+
+#[cold]
+fn unknown_rules() -> Error {
+    let message = "this node does not know yet which access rules are in force; repeat the request";
+    Error::new(ErrorKind::NotLeader, message)
 }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire_log::{Background, Clock, Components, Durability, Identity, Recovery, Snapshot, Storage};
+use quire_log::{Background, Clock, Components, Durability, Identity, Publisher, Recovery, Snapshot, Storage};
+use quire_model::Position;
 use quire_shard::Shard;
 use quire_shard::graph_memory::{self, GraphMemory};
 
@@ -39,6 +40,7 @@ pub struct Builder {
     path: PathBuf,
     settings: Settings,
     id: Option<u128>,
+    is_member: bool,
     components: Components,
 }
 
@@ -71,7 +73,13 @@ impl Database {
 
 impl Builder {
     pub(crate) fn new(path: &Path) -> Self {
-        Builder { path: path.to_owned(), settings: Settings::default(), id: None, components: Components::default() }
+        Builder {
+            path: path.to_owned(),
+            settings: Settings::default(),
+            id: None,
+            is_member: false,
+            components: Components::default(),
+        }
     }
 
     /// Replaces all settings, such as by those of a configuration file.
@@ -362,6 +370,14 @@ impl Builder {
         self
     }
 
+    /// Sets whether the database is a node of a cluster: another component publishes its records,
+    /// and decides whether it may commit. See `quire_cluster`. Default: false.
+    #[doc(hidden)]
+    pub fn member(mut self, is_member: bool) -> Self {
+        self.is_member = is_member;
+        self
+    }
+
     /// Sets the clock. Default: [`SystemClock`](crate::SystemClock).
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.components.clock = clock;
@@ -444,7 +460,7 @@ impl Builder {
         if !problems.is_empty() {
             return Err(quire_log::Error::Settings { problems }.into());
         }
-        let Builder { path, settings, id, components } = self;
+        let Builder { path, settings, id, is_member, components } = self;
         let meta = match settings.read_only {
             true => Meta::read(&*components.storage, &path)?,
             false => Meta::open_or_create(&*components.storage, &path, settings.create, || {
@@ -460,8 +476,21 @@ impl Builder {
             (Some(bytes), None) => graph_memory::bounded(storage, &path, bytes),
             (None, _) => graph_memory::unbounded(),
         };
-        let (shard, mut recovery) =
-            Shard::open(&path.join(SHARD), identity, settings.shard(), components, graph_memory)?;
+        let mut shard_settings = settings.shard();
+        if is_member {
+            check_member(&settings)?;
+            shard_settings.log.publisher = Publisher::Owner;
+            shard_settings.log.exclusive = true;
+        }
+        let (shard, mut recovery) = Shard::open(&path.join(SHARD), identity, shard_settings, components, graph_memory)?;
+        if is_member && shard.log().compacted_end() > Position::ZERO {
+            let message = format!(
+                "{} can't be a node of a cluster: records up to {} were compacted, and a new node could not get them; copy the database without its history first",
+                path.display(),
+                shard.log().compacted_end()
+            );
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
         let replayed = shard.replayed();
         let database = Database::start(shard, background, settings.request_steps_max)?;
         if settings.read_only {
@@ -470,6 +499,18 @@ impl Builder {
         }
         Ok(OpenedDatabase { database, recovery, replayed })
     }
+}
+
+/// Checks that a database with these settings can be a node of a cluster.
+fn check_member(settings: &Settings) -> Result<()> {
+    let problem = match settings {
+        Settings { read_only: true, .. } => "a read-only database can't be a node of a cluster",
+        Settings { durability: Some(Durability::Os), .. } => {
+            "a node of a cluster has the durability `sync`, not `os`: a majority acknowledges what is on its disks"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::Invalid, problem))
 }
 
 /// Returns whole milliseconds, rounded up.

@@ -315,6 +315,12 @@ impl Database {
         shard.truncate_after(mark)
     }
 
+    /// The shard, for the node of a cluster that replicates it.
+    #[doc(hidden)]
+    pub fn replicated(&self) -> Arc<Shard> {
+        self.shards.shared()
+    }
+
     /// Returns the position of the last published record.
     pub fn published(&self) -> Position {
         self.catch_up();

@@ -43,6 +43,11 @@ impl Shards {
         &self.rules
     }
 
+    /// Returns the shard that holds every object, shared.
+    pub(crate) fn shared(&self) -> Arc<Shard> {
+        Arc::clone(&self.only)
+    }
+
     /// Returns the shard that holds every object.
     #[inline]
     pub(crate) fn only(&self) -> &Shard {

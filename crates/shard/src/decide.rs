@@ -3,7 +3,7 @@
 //!
 //! Every commit of the shard is a call of [`WriterState::decide_and_append`].
 
-use quire_log::{Basis, Woken, Writer};
+use quire_log::{Basis, RecordCopy, Woken, Writer};
 use quire_model::{At, DecideError, Effects, History, Model, StepBudget, Timestamp};
 
 use crate::audit;
@@ -13,6 +13,7 @@ use crate::compaction::ForgottenTags;
 use crate::denial::Denial;
 use crate::idempotency::{IdempotencySettings, KeyLookup};
 use crate::models::Models;
+use crate::office::ShardOffice;
 use crate::permitted::PermittedCommands;
 use crate::refusal::{CommitRefusal, Reason};
 use crate::{Error, ErrorKind, Result, events, graph, system};
@@ -22,6 +23,8 @@ use crate::{Error, ErrorKind, Result, events, graph, system};
 pub(crate) struct WriterState {
     pub(crate) writer: Writer,
     pub(crate) models: Models,
+    /// Whether this shard decides commits.
+    pub(crate) office: ShardOffice,
     /// The most that a commit made here may leave in the database.
     pub(crate) limits: NameLimits,
     /// How long keys of commits made here are kept.
@@ -79,10 +82,17 @@ pub(crate) fn is_too_costly(decided: &Result<DecidedCommit>) -> bool {
 }
 
 impl WriterState {
-    pub(crate) fn new(writer: Writer, models: Models, limits: NameLimits, idempotency: IdempotencySettings) -> Self {
+    pub(crate) fn new(
+        writer: Writer,
+        models: Models,
+        office: ShardOffice,
+        limits: NameLimits,
+        idempotency: IdempotencySettings,
+    ) -> Self {
         WriterState {
             writer,
             models,
+            office,
             limits,
             idempotency,
             lookups: graph::SlotLookups::default(),
@@ -125,7 +135,11 @@ impl WriterState {
             }
         }
         let before = turn.writer().basis();
-        let mut draft = turn.begin_at(now, before.mark.term);
+        // Under the turn: a node that no longer leads must not append.
+        let Some(term) = self.office.term(before.mark.term) else {
+            return Err(Error::new(ErrorKind::NotLeader, DEPOSED));
+        };
+        let mut draft = turn.begin_at(now, term);
         let (bounded, at);
         let history = match budget {
             None => draft.reader(),
@@ -186,6 +200,16 @@ impl WriterState {
         Ok(DecidedCommit { rests_on: appended.basis, verdict: Ok(at), is_replay: false })
     }
 
+    /// Appends and applies a record of the leader.
+    pub(crate) fn append_copy(&mut self, record: &RecordCopy<'_>) -> Result<()> {
+        assert!(!self.is_torn, "no record follows a state that is behind the log");
+        self.woken.join(self.writer.append_copy(record)?);
+        let lookups = &mut graph::SlotLookups::default();
+        apply_last(&self.writer, &mut self.models, lookups, &mut self.forgotten, &mut self.is_torn)?;
+        self.has_followed = true;
+        Ok(())
+    }
+
     /// Applies records that other processes appended, and publishes here what they have published.
     /// That may include records that were applied earlier and were not durable then.
     ///
@@ -204,7 +228,7 @@ impl WriterState {
 
 /// Applies the last record to the models. `lookups` comes from the record's decision, if it was
 /// made here.
-fn apply_last(
+pub(crate) fn apply_last(
     writer: &Writer,
     models: &mut Models,
     lookups: &mut graph::SlotLookups,
@@ -220,6 +244,9 @@ fn apply_last(
     *is_torn = false;
     Ok(())
 }
+
+/// The error of a decision on a node that does not lead. The shard adds the leader.
+const DEPOSED: &str = "this node does not lead the cluster; nothing was done";
 
 /// Results of earlier look-ups, which save models the same look-up. They change no decision.
 struct Hints<'h> {

@@ -52,9 +52,12 @@ pub enum ErrorKind {
     /// Free disk space; reads work, and writes work again when there is space.
     NoSpace,
     /// Look for the effect of the commit, or repeat the commit so that it counts once (ids of
-    /// events and jobs, conditions, producer sequences): the log was truncated before the commit
-    /// was published, and the commit may or may not survive.
+    /// events and jobs, conditions, producer sequences): the log was truncated, or this node
+    /// stopped leading its cluster, before the commit was published. It may or may not survive.
     Unsettled,
+    /// Send the request to the leader of the cluster, which the message names if it is known, or
+    /// repeat it: this node does not lead. Nothing was done.
+    NotLeader,
     /// Open the database again: after a failure this process can no longer keep its promises.
     Failed,
     /// Ask an administrator for the permission that the message names. Only a client of a server
@@ -191,6 +194,7 @@ impl ErrorKind {
         ErrorKind::ReadOnly,
         ErrorKind::NoSpace,
         ErrorKind::Unsettled,
+        ErrorKind::NotLeader,
         ErrorKind::Failed,
         ErrorKind::NotPermitted,
         ErrorKind::Io,
@@ -211,7 +215,7 @@ impl ErrorKind {
             // The caller relied on records that were not published, so it can keep no further
             // promise.
             Log::Failed { .. } | Log::Published { .. } => ErrorKind::Failed,
-            Log::UnknownMark { .. } => ErrorKind::Invalid,
+            Log::UnknownMark { .. } | Log::InvalidCopy { .. } => ErrorKind::Invalid,
             _ => ErrorKind::Io,
         }
     }

@@ -31,7 +31,9 @@ mod error;
 mod refusal;
 mod settings;
 
+mod office;
 mod opening;
+mod replication;
 mod shard;
 
 mod audit;

@@ -18,6 +18,7 @@ use crate::delivery::DeliveryRequests;
 use crate::denial::Denial;
 use crate::duties::{Failures, Schedule};
 use crate::error::{Error, ErrorKind, Result};
+use crate::office::OfficeStatus;
 use crate::permitted::PermittedCommands;
 use crate::retention::LogBound;
 use crate::{events, graph, streams, yielding};
@@ -50,6 +51,7 @@ pub(crate) struct LoggedState {
     pub(crate) failures: Failures,
     refusals: AtomicU64,
     topic_flags: TopicFlags,
+    pub(crate) office: OfficeStatus,
     /// The position of the last applied change of access. Written under the lock of the state.
     access_changed_at: AtomicU64,
 }
@@ -78,7 +80,8 @@ impl LoggedState {
         read_only: bool,
     ) -> Self {
         let schedule = Schedule::default();
-        schedule.set_job_due(state.models.jobs.next_due());
+        let office = OfficeStatus::of(state.office);
+        schedule.set_job_due(state.models.jobs.next_due().filter(|_| office.decides()));
         // Even if no topic has a limit today: another process may set one and end.
         schedule.retain_at(log.clock().now());
         let access_changed_at = AtomicU64::new(state.models.system.changed_at().get());
@@ -98,6 +101,7 @@ impl LoggedState {
             failures: Failures::default(),
             refusals: AtomicU64::new(0),
             topic_flags,
+            office,
             access_changed_at,
         }
     }
@@ -165,9 +169,9 @@ impl LoggedState {
     /// after the lock: they wake the threads that wait for the followed records and for the
     /// commit's own.
     #[inline]
-    fn after_following(&self, state: &mut WriterState) -> Woken {
+    pub(crate) fn after_following(&self, state: &mut WriterState) -> Woken {
         if std::mem::take(&mut state.has_followed) {
-            self.schedule.set_job_due(state.models.jobs.next_due());
+            self.schedule.set_job_due(state.models.jobs.next_due().filter(|_| self.office.decides()));
             self.topic_flags.refresh(&state.models.streams);
             self.note_access(state);
             self.request_delivery(state);
@@ -277,7 +281,10 @@ impl LoggedState {
         decided: Result<DecidedCommit>,
     ) -> Result<DecidedCommit> {
         self.note_space(now, commands, &decided);
-        let decided = decided?;
+        let decided = match decided {
+            Ok(decided) => decided,
+            Err(error) => return Err(self.office.explain(error)),
+        };
         // The response asks the producer to send the commit again with keys read. It is no refusal
         // of the commit.
         if decided.verdict.as_ref().is_err_and(|refused| refused.asks_for_keys().is_none()) {
@@ -416,7 +423,7 @@ impl LoggedState {
         Position::new(self.access_changed_at.load(Ordering::Acquire))
     }
 
-    fn request_checkpoint_if_due(&self) {
+    pub(crate) fn request_checkpoint_if_due(&self) {
         if self.checkpoints.are_due(self.log.appended_bytes()) {
             self.schedule.request_checkpoint();
         }

@@ -11,6 +11,7 @@ use crate::decide::WriterState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph;
 use crate::models::{StateInputs, seed_of};
+use crate::office::ShardOffice;
 use crate::settings::ShardSettings;
 
 /// A log with the state that follows from it.
@@ -45,6 +46,7 @@ pub(crate) fn restore(
     let replayed_bytes = replay(&mut base.models, base.position, last, &opened.writer.reader())?;
     let replayed = last.get() - base.position.get();
     let checkpoints = Checkpoints::new(settings.checkpoints, ground, base.position, base.bytes, replayed_bytes);
-    let state = WriterState::new(opened.writer, base.models, settings.names, settings.idempotency);
+    let office = ShardOffice::of(&opened.log);
+    let state = WriterState::new(opened.writer, base.models, office, settings.names, settings.idempotency);
     Ok(RestoredShard { log: opened.log, state, checkpoints, recovery: opened.recovery, replayed })
 }

@@ -22,6 +22,7 @@ use crate::opening::{self, RestoredShard};
 use crate::permitted::PermittedCommands;
 use crate::retention::LogBound;
 use crate::settings::ShardSettings;
+use crate::system;
 use crate::view::ReadView;
 
 /// One log and its models. See the [crate](crate).
@@ -155,7 +156,9 @@ impl Shard {
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    /// [`ErrorKind::NotLeader`](crate::ErrorKind::NotLeader) as [`Shard::check_serves`].
     pub fn read<T>(&self, budget: Option<&StepBudget>, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<(Basis, T)> {
+        self.check_serves()?;
         let state = self.logged.read_latest()?;
         let history = state.writer.reader().within(budget.cloned());
         let view = ReadView::of(&state, &history);
@@ -170,7 +173,9 @@ impl Shard {
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    /// [`ErrorKind::NotLeader`](crate::ErrorKind::NotLeader) as [`Shard::check_serves`].
     pub fn read_published<T>(&self, budget: Option<&StepBudget>, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<T> {
+        self.check_serves()?;
         let log = self.log();
         let mut state = self.logged.read_latest()?;
         loop {
@@ -182,6 +187,16 @@ impl Shard {
             log.reach(trimmed_at)?;
             state = self.logged.read()?;
         }
+    }
+
+    /// Returns users, keys, roles and rules as this node has applied them, also where it does not
+    /// lead, and the record that they rest on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    pub fn access_state(&self) -> Result<(Basis, system::System)> {
+        let state = self.logged.read_latest()?;
+        Ok((state.writer.basis(), state.models.system.clone()))
     }
 
     /// Truncates the log after the record of `mark`, and restores the state to that record: from
@@ -267,6 +282,10 @@ impl Shard {
         self.logged.counts()
     }
 
+    pub(crate) fn logged(&self) -> &LoggedState {
+        &self.logged
+    }
+
     pub(crate) fn duty_runner(&self) -> DutyRunner<'_> {
         let Shard { logged, compaction, delivery, gauges, .. } = self;
         DutyRunner { shard: logged, compaction, delivery, gauges }
@@ -277,6 +296,8 @@ impl Shard {
         self.logged.schedule.stop();
         self.logged.delivery_requests.stop();
         self.log().stop_listening();
+        // The threads may wait for records that only other nodes publish.
+        self.retire();
     }
 
     /// Writes what the next opening profits from. Nothing depends on it, so failures are ignored.

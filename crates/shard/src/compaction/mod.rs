@@ -102,6 +102,10 @@ impl CompactionDuty {
     /// Rewrites the segments of which enough no longer counts. Does nothing while another thread
     /// compacts.
     pub(crate) fn run(&self, shard: &LoggedState) -> Result<()> {
+        // Another node may still need each record.
+        if shard.office.is_member() {
+            return Ok(());
+        }
         let Some(_turn) = self.scans.try_turn() else { return Ok(()) };
         let mut percent_min = self.settings.percent_min;
         if shard.log_bound.is_exceeded() {
@@ -123,6 +127,10 @@ impl CompactionDuty {
     /// records were removed, records without a value may be the only ones of their key. So it
     /// compacts once more, to set the time of their removal.
     pub(crate) fn run_whole(&self, shard: &LoggedState) -> Result<Compaction> {
+        if shard.office.is_member() {
+            let message = "a node of a cluster keeps each record, because other nodes may still need it";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
         let _turn = self.scans.turn();
         // Later records are left to the next compaction, so this one ends.
         let scope = Scope { now: shard.log.clock().now(), end: shard.log.compactable_end()? };

@@ -83,6 +83,10 @@ impl DeliveryDuty {
     /// # Errors
     /// As [`LoggedState::commit`].
     pub(crate) fn run(&self, shard: &LoggedState) -> Result<bool> {
+        // The leader delivers for all nodes.
+        if !shard.office.decides() {
+            return Ok(false);
+        }
         let names: Vec<String> = {
             let state = shard.read_latest()?;
             state.models.events.subscriptions().map(|(name, _)| name.to_owned()).collect()

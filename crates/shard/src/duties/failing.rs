@@ -49,6 +49,8 @@ impl Failures {
     pub(crate) fn note<T>(&self, duty: Duty, now: Timestamp, done: Result<T>) -> Result<T> {
         match &done {
             Ok(_) => self.remove(duty),
+            // The duty passes to the new leader.
+            Err(error) if error.kind() == ErrorKind::NotLeader => self.remove(duty),
             Err(error) => self.add(duty, now, error),
         }
         done

@@ -128,6 +128,9 @@ impl DutyRunner<'_> {
     /// Applies the passing of time to the queues, and advances a bulk change: a limited number of
     /// jobs and steps in one commit, so that other writers get their turn.
     fn tick(self) -> Result<()> {
+        if !self.shard.office.decides() {
+            return Ok(());
+        }
         let commands = Commands { jobs: &[jobs::Command::Tick], ..Commands::default() };
         let mut steps = TICK_STEPS;
         loop {

@@ -27,6 +27,10 @@ pub(crate) fn schedule(shard: &LoggedState) {
 /// Trims everything beyond its retention. Returns whether any topic, event store or graph has a
 /// limit.
 pub(crate) fn run(shard: &LoggedState) -> Result<bool> {
+    // The leader trims for all nodes.
+    if !shard.office.decides() {
+        return Ok(false);
+    }
     let now = shard.log.clock().now();
     let kept_from = shard.log_bound.kept_from();
     let keep_from = shard.log_bound.enforce(|| shard.log.segment_sizes())?;

@@ -1,0 +1,144 @@
+//! The office of a shard that is a node of a cluster: whether it may decide commits, in which term,
+//! and which node does otherwise.
+//!
+//! The office changes under the lock of the state, which each decision holds. So no commit of a
+//! lost office is appended.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quire_log::{Log, Publisher, Term};
+use quire_model::Position;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Which commits a shard decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShardOffice {
+    /// All: the shard has no other nodes.
+    Alone,
+    /// Those of a leader, in its term.
+    Leading(Term),
+    /// None: another node leads, or none does.
+    Following,
+}
+
+impl ShardOffice {
+    /// The office of a shard that was just opened.
+    pub(crate) fn of(log: &Log) -> Self {
+        match log.settings().publisher {
+            Publisher::Log => ShardOffice::Alone,
+            Publisher::Owner => ShardOffice::Following,
+        }
+    }
+
+    /// The term of the next record, which follows a record of the term `last`. `None` when the
+    /// shard decides no commits.
+    #[inline]
+    pub(crate) fn term(self, last: Term) -> Option<Term> {
+        match self {
+            ShardOffice::Alone => Some(last),
+            ShardOffice::Leading(term) => Some(term),
+            ShardOffice::Following => None,
+        }
+    }
+}
+
+/// What requests see of the office, without a lock.
+#[derive(Debug)]
+pub(crate) struct OfficeStatus {
+    /// From which published position on the shard serves clients: `ALWAYS`, `NEVER`, or the
+    /// position of the record that began its term.
+    serves_from: AtomicU64,
+    /// The leader, as clients reach it.
+    leader: Mutex<Option<Arc<str>>>,
+}
+
+const ALWAYS: u64 = 0;
+const NEVER: u64 = u64::MAX;
+
+impl OfficeStatus {
+    pub(crate) fn of(office: ShardOffice) -> Self {
+        let serves_from = if office == ShardOffice::Alone { ALWAYS } else { NEVER };
+        OfficeStatus { serves_from: AtomicU64::new(serves_from), leader: Mutex::default() }
+    }
+
+    /// Whether the shard is a node of a cluster.
+    pub(crate) fn is_member(&self) -> bool {
+        self.serves_from.load(Ordering::Acquire) != ALWAYS
+    }
+
+    /// Whether the shard is the leader of a cluster, or has no other nodes.
+    pub(crate) fn decides(&self) -> bool {
+        self.serves_from.load(Ordering::Acquire) != NEVER
+    }
+
+    /// Notes that the shard leads from the record at `begun` on. Called under the lock of the
+    /// state.
+    pub(crate) fn leads_from(&self, begun: Position) {
+        assert!(begun > Position::ZERO, "a term begins with a record");
+        self.serves_from.store(begun.get(), Ordering::Release);
+    }
+
+    /// Notes that the shard does not lead. Called under the lock of the state.
+    pub(crate) fn stands_down(&self) {
+        self.serves_from.store(NEVER, Ordering::Release);
+    }
+
+    pub(crate) fn set_leader(&self, leader: Option<Arc<str>>) {
+        *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = leader;
+    }
+
+    pub(crate) fn leader(&self) -> Option<Arc<str>> {
+        self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Checks that the shard serves clients now. A new leader first publishes a record of its own
+    /// term: until then it does not know all commits that were acknowledged before.
+    #[inline]
+    pub(crate) fn check_serves(&self, published: impl FnOnce() -> Position) -> Result<()> {
+        let from = self.serves_from.load(Ordering::Acquire);
+        if from == ALWAYS || (from != NEVER && published().get() >= from) { Ok(()) } else { Err(self.not_leader()) }
+    }
+
+    /// The error of a decision, with the leader where this node does not lead.
+    #[cold]
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        if error.kind() == ErrorKind::NotLeader { self.not_leader() } else { error }
+    }
+
+    #[cold]
+    fn not_leader(&self) -> Error {
+        let message = match (self.decides(), self.leader()) {
+            (true, _) => "this node has just become the leader, and does not serve yet; repeat the request".to_owned(),
+            (false, Some(leader)) => format!("this node is not the leader; send the request to {leader}"),
+            (false, None) => "the cluster has no leader now; repeat the request".to_owned(),
+        };
+        Error::new(ErrorKind::NotLeader, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_serves_from_the_publication_of_its_first_record_on() {
+        let status = OfficeStatus::of(ShardOffice::Following);
+        let refusal = |published| {
+            status.check_serves(|| Position::new(published)).map_err(|error| {
+                assert_eq!(error.kind(), ErrorKind::NotLeader);
+                error.to_string()
+            })
+        };
+        assert!(refusal(9).unwrap_err().contains("no leader now"));
+        status.set_leader(Some("node 2".into()));
+        assert!(refusal(9).unwrap_err().contains("send the request to node 2"));
+        status.leads_from(Position::new(7));
+        assert!(refusal(6).unwrap_err().contains("does not serve yet"));
+        assert_eq!(refusal(7), Ok(()));
+        status.stands_down();
+        assert!(refusal(9).is_err());
+        assert!(OfficeStatus::of(ShardOffice::Alone).check_serves(|| Position::ZERO).is_ok());
+    }
+}
