@@ -11,14 +11,18 @@
 //!                              Agreement::receive ─▶ MemberNode::take ─▶ Agreement::synced
 //! ```
 //!
-//! The crate has no thread, no clock and no socket: the owner of an [`Agreement`] calls it, and it
-//! calls the [`MemberNode`]. So a simulation drives the same code as a server.
+//! An [`Agreement`] has no thread, no clock and no socket: its owner calls it, and it calls the
+//! [`MemberNode`], such as the [`ShardNode`] of a database. So a simulation drives the same code as
+//! a server.
 
 #![cfg(target_os = "linux")]
 
 mod agreement;
 
+mod shard;
+
 pub use agreement::{
     Agreement, AgreementSettings, MemberChange, MemberNode, MemberSet, NodeId, NodeRole, NodeState, PeerMessage,
     RecordPlace, Shipment, Vote,
 };
+pub use shard::{InvalidPacket, NodeIdentity, NodeNames, PeerPacket, ShardNode};

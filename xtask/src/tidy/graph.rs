@@ -52,8 +52,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // A client shares the shapes of requests and replies with the server, and the ids and the
     // worker's types with the embedded API.
     ("quire-client", &["quire", "quire-api"]),
-    // It knows records by their positions and terms, and not what they hold.
-    ("quire-cluster", &["quire-log", "quire-model"]),
+    // It replicates a shard, whose records it knows by their positions and terms only.
+    ("quire-cluster", &["quire-log", "quire-model", "quire-shard"]),
     // It knows SQLite and no database.
     ("quire-vtab", &[]),
     // SQL reads what the permitted reads of the database show.

@@ -9,7 +9,7 @@ use super::{MemberSet, NodeId, RecordPlace, Shipment, Vote, term};
 /// A message to another node. Records and files travel beside it: see [`PeerMessage::records`] and
 /// [`PeerMessage::shipment`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct PeerMessage(pub(super) Message);
+pub struct PeerMessage(pub(crate) Message);
 
 impl PeerMessage {
     /// The node that sent it.

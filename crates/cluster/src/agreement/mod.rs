@@ -76,18 +76,19 @@ struct PendingStep {
 }
 
 impl<N: MemberNode> Agreement<N> {
-    /// The agreement of a node whose log is synced. Its published position is where its records
-    /// start, until a leader says otherwise. `seed` decides when it asks for votes.
+    /// The agreement of a node whose log is synced. Its published position is
+    /// [`MemberNode::published`], until a leader says otherwise. `seed` decides when it asks for
+    /// votes.
     ///
     /// # Panics
     /// When the settings are invalid, or the log and the members of the node contradict each other.
     pub fn new(id: NodeId, node: N, settings: AgreementSettings, seed: u64) -> Self {
-        let (start, last, vote) = (node.start().0, node.last(), node.vote());
+        let (published, last, vote) = (node.published(), node.last(), node.vote());
         let config = Config {
             id: id.get(),
             election_tick: settings.election_ticks,
             heartbeat_tick: settings.heartbeat_ticks,
-            applied: start.position.get(),
+            applied: published.get(),
             max_size_per_msg: u64::MAX,
             check_quorum: true,
             pre_vote: true,
@@ -103,7 +104,7 @@ impl<N: MemberNode> Agreement<N> {
             random: fastrand::Rng::with_seed(seed),
             unsynced: VecDeque::new(),
             synced: last.position,
-            published: start.position,
+            published,
             vote,
             state,
         };

@@ -30,11 +30,22 @@ pub trait MemberNode {
     /// [`compactable`](super::Agreement::compactable).
     fn start(&self) -> (RecordPlace, MemberSet);
 
+    /// The position up to which the records are known to be published when the agreement begins,
+    /// such as that of a checkpoint. No change of the members is after the start and up to here.
+    fn published(&self) -> Position {
+        self.start().0.position
+    }
+
     /// The last record of the log, synced or not.
     fn last(&self) -> RecordPlace;
 
     /// The term of a record from [`MemberNode::start`] to [`MemberNode::last`].
     fn term(&self, position: Position) -> Option<Term>;
+
+    /// The bytes of a record. They bound the records of one message.
+    fn record_bytes(&self, _position: Position) -> u64 {
+        0
+    }
 
     /// The change of the members that a record carries.
     fn change(&self, position: Position) -> Option<MemberChange>;

@@ -5,9 +5,11 @@ use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 
 use super::{MemberNode, Position};
 
-/// The number of entries that one message has at most. The transport splits messages by the bytes
-/// of their records.
+/// The number of entries that one message has at most.
 const ENTRIES_MAX: u64 = 1_024;
+
+/// The bytes of records that one message has at most, unless it has one record.
+const RECORD_BYTES_MAX: u64 = 1 << 20;
 
 /// A node, read as a storage of `raft`.
 #[derive(Debug)]
@@ -49,7 +51,8 @@ impl<N: MemberNode> Storage for NodeStorage<N> {
         let mut state = RaftState { conf_state: members.to_raft(), ..RaftState::default() };
         state.hard_state.term = vote.term.get().into();
         state.hard_state.vote = vote.node.map_or(0, |node| node.get());
-        state.hard_state.commit = self.known_published(start.position).get();
+        let published = self.known_published(start.position).max(self.node.published());
+        state.hard_state.commit = published.get();
         Ok(state)
     }
 
@@ -64,8 +67,15 @@ impl<N: MemberNode> Storage for NodeStorage<N> {
             return Err(StorageError::Compacted.into());
         }
         let high = high.min(low + ENTRIES_MAX);
-        let entries = (low..high).map(|index| self.entry(index).ok_or(StorageError::Unavailable.into()));
-        entries.collect()
+        let (mut entries, mut bytes) = (Vec::new(), 0);
+        for index in low..high {
+            bytes += self.node.record_bytes(Position::new(index));
+            if bytes > RECORD_BYTES_MAX && !entries.is_empty() {
+                break;
+            }
+            entries.push(self.entry(index).ok_or(StorageError::Unavailable)?);
+        }
+        Ok(entries)
     }
 
     fn term(&self, index: u64) -> raft::Result<u64> {
