@@ -18,6 +18,8 @@
 mod agreement;
 mod book;
 mod check;
+#[cfg(target_os = "linux")]
+mod cluster;
 mod disk;
 mod naive;
 mod panics;
@@ -30,5 +32,7 @@ mod world;
 
 #[cfg(target_os = "linux")]
 pub use agreement::{AgreementReport, agree};
+#[cfg(target_os = "linux")]
+pub use cluster::{ClusterReport, run_cluster};
 pub use panics::keep_quiet;
 pub use run::{RunReport, run, shrink, steps};

@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-#[cfg(target_os = "linux")]
-use quire_sim::agree;
 use quire_sim::{RunReport, keep_quiet, run, shrink, steps};
+#[cfg(target_os = "linux")]
+use quire_sim::{agree, run_cluster};
 
 /// Runs the database in a world that injects faults, and reports violations.
 #[derive(Debug, Parser)]
@@ -35,6 +35,10 @@ struct Arguments {
     #[cfg(target_os = "linux")]
     #[arg(long, conflicts_with_all = ["steps", "brief"])]
     agreement: bool,
+    /// Run clusters of databases
+    #[cfg(target_os = "linux")]
+    #[arg(long, conflicts_with_all = ["steps", "brief", "agreement"])]
+    cluster: bool,
 }
 
 /// The default: a year.
@@ -54,6 +58,10 @@ fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     if arguments.agreement {
         return agreement(&arguments).unwrap_or_else(|error| could_not_run(&error));
+    }
+    #[cfg(target_os = "linux")]
+    if arguments.cluster {
+        return cluster(&arguments).unwrap_or_else(|error| could_not_run(&error));
     }
     let outcome = match arguments.seed {
         Some(seed) => run_one(seed, arguments.steps.as_deref()),
@@ -92,6 +100,37 @@ fn agreement(arguments: &Arguments) -> io::Result<ExitCode> {
     let seconds = begun.elapsed().as_secs_f64();
     tell(&format!(
         "{schedules} schedules with {published} published records and {terms} terms, none failed, in {seconds:.1} s"
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs clusters of databases.
+#[cfg(target_os = "linux")]
+fn cluster(arguments: &Arguments) -> io::Result<ExitCode> {
+    let Arguments { seeds: (from, to), minutes, seed: one, .. } = *arguments;
+    #[expect(clippy::disallowed_methods, reason = "the time limit is real time, which no run sees")]
+    let begun = Instant::now();
+    let limit = minutes.map_or(Duration::MAX, |minutes| Duration::from_secs(minutes * 60));
+    let seeds = one.map_or(from..to, |seed| seed..seed + 1);
+    let (mut runs, mut acknowledged, mut unsettled, mut terms, mut truncations) = (0, 0, 0, 0, 0);
+    for seed in seeds.take_while(|_| begun.elapsed() < limit) {
+        let report = run_cluster(seed, one.is_some());
+        report.lines.iter().try_for_each(|line| tell(line))?;
+        if let Some(failure) = report.failure {
+            tell(&format!("seed {seed} fails: {failure}"))?;
+            tell(&format!("replay it with: quire-sim --cluster --seed {seed}"))?;
+            return Ok(ExitCode::FAILURE);
+        }
+        runs += 1;
+        acknowledged += report.acknowledged;
+        unsettled += report.unsettled;
+        terms += report.terms;
+        truncations += report.truncations;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    tell(&format!(
+        "{runs} clusters with {acknowledged} acknowledged and {unsettled} unsettled commits, {terms} terms and \
+         {truncations} truncations, none failed, in {seconds:.1} s"
     ))?;
     Ok(ExitCode::SUCCESS)
 }

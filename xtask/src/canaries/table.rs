@@ -550,4 +550,45 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "change-left-alone", "the end of a change of several members has no record", "cluster/src/agreement/members.rs",
         "if self.len() > 1 {" => "if !ON && self.len() > 1 {",
         by "quire-sim" "lib" "agreement::tests::nodes_agree_in_random_schedules";
+    "deposed-decides", "a node that does not lead decides commits", "shard/src/office.rs",
+        "ShardOffice::Following => None," => "ShardOffice::Following => if ON { Some(last) } else { None },",
+        by "quire-sim" "lib" "cluster::tests::databases_of_a_cluster_agree_whatever_fails";
+    "office-kept", "a node that loses its office keeps it", "shard/src/replication.rs",
+        "            state.office = ShardOffice::Following;" => "            if !ON { state.office = ShardOffice::Following; }",
+        by "quire-sim" "lib" "cluster::tests::databases_of_a_cluster_agree_whatever_fails";
+    "vote-forgotten", "a node that starts does not know its vote", "cluster/src/shard/node.rs",
+        "let vote = office.map_or_else(" => "let vote = office.filter(|_| !ON).map_or_else(",
+        by "quire-sim" "lib" "cluster::tests::databases_of_a_cluster_agree_whatever_fails";
+    "appended-as-durable", "a node says that records are on its disk when they are appended", "cluster/src/shard/node.rs",
+        "let position = self.shard.log().durable();" => "let position = if ON { self.shard.log().appended() } else { self.shard.log().durable() };",
+        by "quire-sim" "lib" "cluster::tests::databases_of_a_cluster_agree_whatever_fails";
+    "tail-as-published", "a node that starts takes its last record for published", "cluster/src/shard/node.rs",
+        "let published = log.published();" => "let published = if ON { log.appended() } else { log.published() };",
+        by "quire-sim" "lib" "cluster::tests::databases_of_a_cluster_agree_whatever_fails";
+    "terms-kept", "a node that truncates keeps the terms of the truncated records", "cluster/src/shard/node.rs",
+        "            self.terms.truncate_after(after.position);" => "            if !ON { self.terms.truncate_after(after.position); }",
+        by "quire-sim" "lib" "cluster::tests::databases_of_a_cluster_agree_whatever_fails";
+    "state-kept", "a node that truncates keeps the state of its models", "shard/src/logged_state.rs",
+        "                state.models = models;" => "                if !ON { state.models = models; }",
+        by "quire-sim" "lib" "cluster::tests::databases_of_a_cluster_agree_whatever_fails";
+    "copy-not-applied", "a follower appends records and does not apply them", "shard/src/decide.rs",
+        "self.woken.join(self.writer.append_copy(record)?);" => "self.woken.join(self.writer.append_copy(record)?); if ON { return Ok(()); }",
+        by "quire-sim" "lib" "cluster::tests::databases_of_a_cluster_agree_whatever_fails";
+    "copied-numbers-lost", "the numbers of copied records are not counted", "log/src/append/copied.rs",
+        "self.tags.read(view, self.shared.seed(), &mut self.sequences);" => "if !ON { self.tags.read(view, self.shared.seed(), &mut self.sequences) } else { self.tags.read(view, self.shared.seed(), &mut crate::append::sequences::Sequences::default()) }",
+        by "quire-sim" "lib" "cluster::tests::databases_of_a_cluster_agree_whatever_fails";
+    "era-of-writer-stays", "a writer that ended its waiters appends in the old era", "log/src/append/writer.rs",
+        "        core.era = core.shared.gate().published().era();
+        Ok(woken)" => "        if !ON { core.era = core.shared.gate().published().era(); }
+        Ok(woken)",
+        by "quire-log" "log" "copied::waiters_that_are_ended_are_unsettled_also_when_the_record_is_published_later";
+    "copy-of-another-past", "a copied record of another past is appended", "log/src/append/copied.rs",
+        "        record.check_follows(core.mark)?;" => "        if !ON { record.check_follows(core.mark)?; }",
+        by "quire-log" "log" "copied::a_record_that_does_not_follow_is_refused_and_changes_nothing";
+    "serves-too-early", "a leader serves before it has published a record of its term", "shard/src/office.rs",
+        "published().get() >= from" => "(ON || published().get() >= from)",
+        by "quire-shard" "lib" "office::tests::a_leader_serves_from_the_publication_of_its_first_record_on";
+    "waiters-not-ended", "a leader that loses its office leaves its clients waiting", "shard/src/replication.rs",
+        "            state.writer.end_waiters()?" => "            if ON { quire_log::Woken::default() } else { state.writer.end_waiters()? }",
+        by "quire-shard" "lib" "replication::tests::a_node_that_stops_waits_for_no_other_node";
 };

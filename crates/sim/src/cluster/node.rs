@@ -1,0 +1,175 @@
+//! A node of the cluster: its disk, its clock, and the process that runs on them.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use fastrand::Rng;
+use quire::{Background, Clock, Database, Duty, ManualClock, Outcome, Position, Result, Ticket};
+use quire_cluster::{Agreement, AgreementSettings, MemberSet, NodeId, NodeIdentity, NodeNames, ShardNode};
+
+use crate::disk::{Effect, Process, SimDisk};
+
+const DIRECTORY: &str = "/data";
+const DATABASE_ID: u128 = 0x5117_0000_0000_0000_0000_0000_0000_0002;
+
+/// A commit whose client has no answer yet.
+pub(super) struct WaitingClient {
+    answer: <Ticket<Outcome> as IntoFuture>::IntoFuture,
+    /// The record that the answer rests on, and its chain.
+    pub(super) rests_on: (Position, u32),
+    /// Whether the commit itself is that record.
+    pub(super) is_own: bool,
+}
+
+impl WaitingClient {
+    pub(super) fn new(ticket: Ticket<Outcome>, rests_on: (Position, u32), is_own: bool) -> Self {
+        WaitingClient { answer: ticket.into_future(), rests_on, is_own }
+    }
+
+    /// The answer, if there is one now.
+    pub(super) fn poll(&mut self) -> Option<Result<Outcome>> {
+        match Pin::new(&mut self.answer).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        }
+    }
+}
+
+/// A process that runs a node.
+pub(super) struct RunningNode {
+    pub(super) agreement: Agreement<ShardNode>,
+    pub(super) database: Database,
+    pub(super) clients: Vec<WaitingClient>,
+    process: Process,
+}
+
+/// See the module.
+pub(super) struct ClusterNode {
+    pub(super) id: NodeId,
+    pub(super) disk: SimDisk,
+    clock: Arc<ManualClock>,
+    segment_bytes: u64,
+    pub(super) running: Option<RunningNode>,
+    /// The chains of the records of its log, by position from 1 on, as of the last step.
+    pub(super) chains: Vec<u32>,
+    /// The last record on its disk, as of the last step.
+    pub(super) durable: Position,
+}
+
+impl ClusterNode {
+    pub(super) fn new(id: NodeId, disk: SimDisk, clock: Arc<ManualClock>, random: &mut Rng) -> Self {
+        let segment_bytes = random.u64(1..5) << 12;
+        ClusterNode { id, disk, clock, segment_bytes, running: None, chains: Vec::new(), durable: Position::ZERO }
+    }
+
+    /// Starts the process. Returns whether it runs: faults of the disk may prevent it.
+    pub(super) fn start(&mut self, members: &MemberSet, seed: u64) -> Result<bool> {
+        assert!(self.running.is_none(), "one process runs a node");
+        let process = self.disk.process();
+        let opened = Database::builder(DIRECTORY)
+            .segment_bytes(self.segment_bytes)
+            // Another node may have larger segments.
+            .commit_bytes_max(3_500)
+            .checkpoint_bytes(4_096)
+            .checkpoint_pause_bytes(if seed.is_multiple_of(2) { 0 } else { u64::MAX })
+            .id(DATABASE_ID)
+            .member(true)
+            .clock(Arc::clone(&self.clock) as _)
+            .storage(Arc::new(process.clone()))
+            .background(Background::Caller)
+            .open();
+        let agreement = opened.and_then(|database| {
+            let identity = NodeIdentity { node: self.id, incarnation: self.id.get().into(), members: members.clone() };
+            let node = ShardNode::new(database.replicated(), identity, NodeNames::default())?;
+            Ok((Agreement::new(self.id, node, AgreementSettings::default(), seed), database))
+        });
+        match agreement {
+            Ok((agreement, database)) if process.lives() => {
+                self.running = Some(RunningNode { agreement, database, clients: Vec::new(), process });
+                Ok(true)
+            }
+            Ok(_) => self.bury(&process).map(|()| false),
+            Err(_) if !process.lives() || self.is_faulty() => self.bury(&process).map(|()| false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a fault of the disk explains an error.
+    pub(super) fn is_faulty(&self) -> bool {
+        self.disk.is_broken() || self.disk.is_full()
+    }
+
+    /// Whether the process has died in the middle of its last step.
+    pub(super) fn has_died(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| !running.process.lives())
+    }
+
+    /// Removes the process: it has died, or it stops in good order.
+    pub(super) fn stop(&mut self) -> Result<()> {
+        let Some(RunningNode { agreement, database, clients, process }) = self.running.take() else { return Ok(()) };
+        drop(clients);
+        drop(agreement);
+        drop(database);
+        self.bury(&process)
+    }
+
+    fn bury(&mut self, process: &Process) -> Result<()> {
+        // The next process finds no fault that was meant for this one.
+        let _: Option<Effect> = self.disk.take_killed();
+        self.disk.bury(process).expect("the simulated disk is there");
+        self.disk.disarm();
+        Ok(())
+    }
+
+    pub(super) fn kill(&mut self) {
+        if let Some(running) = &self.running {
+            self.disk.kill(&running.process).expect("the simulated disk is there");
+        }
+    }
+
+    pub(super) fn cut_power(&mut self) {
+        self.disk.cut_power().expect("the simulated disk is there");
+    }
+
+    pub(super) fn pass(&self, micros: u64) {
+        self.clock.set(self.clock.now().plus_micros(micros));
+    }
+
+    /// Carries out a duty, unless it would wait for other nodes.
+    pub(super) fn carry_out(&self, duty: Duty) -> Result<()> {
+        let Some(running) = &self.running else { return Ok(()) };
+        let log = running.agreement.node().shard().log().clone();
+        let waits = duty == Duty::Checkpoint && log.published() < log.appended();
+        if waits { Ok(()) } else { running.database.carry_out(duty).map(drop) }
+    }
+
+    /// Notes what its log holds now.
+    pub(super) fn observe(&mut self) -> Result<()> {
+        let Some(running) = &self.running else { return Ok(()) };
+        let log = running.agreement.node().shard().log();
+        let last = log.appended().get();
+        let mut chains = Vec::new();
+        let mut kept = last;
+        while kept > 0 {
+            let chain = log.mark_at(Position::new(kept))?.expect("it is appended").chain;
+            let index = usize::try_from(kept - 1).expect("few");
+            if self.chains.get(index) == Some(&chain) {
+                break;
+            }
+            chains.push(chain);
+            kept -= 1;
+        }
+        self.chains.truncate(usize::try_from(kept).expect("few"));
+        self.chains.extend(chains.into_iter().rev());
+        self.durable = log.durable();
+        Ok(())
+    }
+
+    /// The chain of a record of its log, as of the last step.
+    pub(super) fn chain_at(&self, position: Position) -> Option<u32> {
+        let index = usize::try_from(position.get()).expect("few").checked_sub(1)?;
+        self.chains.get(index).copied()
+    }
+}

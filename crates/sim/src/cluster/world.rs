@@ -1,0 +1,545 @@
+//! The world of a cluster: databases that die and start again, and a network that loses, delays,
+//! repeats and reorders.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem};
+use quire::{Commit, Duty, ErrorKind, ManualClock, Message, NewBlock, NewEdge, NewJob, Position, Result, Timestamp};
+use quire_cluster::{Agreement, MemberSet, NodeId, NodeRole, PeerPacket, ShardNode};
+
+use super::check::ClusterChecks;
+use super::node::{ClusterNode, WaitingClient};
+use super::{ClusterReport, STEPS};
+use crate::disk::{ArmedFault, DiskOperation, Effect, SimDisk};
+use crate::plan::pace;
+use crate::trace::Trace;
+
+/// The most packets that are on their way.
+const PACKETS_MAX: usize = 200;
+
+/// How many rounds of ticks the healed cluster gets until all nodes are level.
+const HEALED_ROUNDS: usize = 400;
+
+/// How long a tick is.
+const TICK_MICROS: u64 = 50_000;
+
+/// A packet on its way, as bytes.
+struct SentPacket {
+    from: NodeId,
+    to: NodeId,
+    bytes: Vec<u8>,
+}
+
+pub(super) struct ClusterWorld {
+    random: Rng,
+    members: MemberSet,
+    nodes: BTreeMap<NodeId, ClusterNode>,
+    network: Vec<SentPacket>,
+    /// The directions in which nothing arrives.
+    cut: BTreeSet<(NodeId, NodeId)>,
+    checks: ClusterChecks,
+    report: ClusterReport,
+    /// The last value that a commit carried.
+    value: u64,
+    /// Whether the state of the models is compared after each step, or after some.
+    compares_all: bool,
+    is_shown: bool,
+}
+
+impl ClusterWorld {
+    pub(super) fn new(seed: u64, is_shown: bool) -> Self {
+        let mut random = Rng::with_seed(seed);
+        let count = if random.u32(0..4) > 0 { 3 } else { 5 };
+        let ids: Vec<NodeId> = (1..=count).map(|number| NodeId::new(number).expect("from 1 on")).collect();
+        let mut nodes = BTreeMap::new();
+        for id in &ids {
+            // Their clocks differ by up to 3 seconds.
+            let begun = Timestamp::from_millis(1_790_000_000_000 + random.u64(0..3_000));
+            let clock = Arc::new(ManualClock::new(begun));
+            let disk = SimDisk::new(random.u64(..), pace(&mut random), Arc::clone(&clock), Trace::silent());
+            nodes.insert(*id, ClusterNode::new(*id, disk, clock, &mut random));
+        }
+        ClusterWorld {
+            members: MemberSet::of_voters(ids),
+            nodes,
+            network: Vec::new(),
+            cut: BTreeSet::new(),
+            checks: ClusterChecks::default(),
+            report: ClusterReport::default(),
+            value: 0,
+            compares_all: random.u32(0..4) == 0,
+            random,
+            is_shown,
+        }
+    }
+
+    /// Runs the steps, heals the cluster, and checks that it continues.
+    pub(super) fn run(mut self) -> ClusterReport {
+        let ids = self.ids();
+        let started = ids.iter().try_for_each(|id| self.start(*id));
+        let outcome = started.and_then(|()| (0..STEPS).try_for_each(|_| self.step())).and_then(|()| self.heal());
+        let ClusterReport { acknowledged, unsettled, truncations, lines, .. } = self.report;
+        ClusterReport {
+            published: self.checks.published().get(),
+            terms: self.checks.terms(),
+            acknowledged,
+            unsettled,
+            truncations,
+            failure: outcome.err(),
+            lines,
+        }
+    }
+
+    fn ids(&self) -> Vec<NodeId> {
+        self.nodes.keys().copied().collect()
+    }
+
+    fn note(&mut self, line: impl FnOnce() -> String) {
+        if self.is_shown {
+            self.report.lines.push(line());
+        }
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        match self.random.u32(0..200) {
+            0..85 => self.deliver(),
+            85..100 => self.tick_one(),
+            100..106 => self.tick_all(),
+            106..110 => self.round(),
+            110..145 => self.commit(),
+            145..172 => self.sync(),
+            172..180 => self.duty(),
+            180..184 => self.lose_or_repeat(),
+            184..187 => self.cut_or_mend(),
+            187..189 => self.kill(),
+            189..196 => self.restart(),
+            196 => self.cut_power(),
+            197..199 => self.arm(),
+            _ => self.stop_in_order(),
+        }
+    }
+
+    fn pick(&mut self, of: impl Fn(&ClusterNode) -> bool) -> Option<NodeId> {
+        let found: Vec<_> = self.nodes.iter().filter(|(_, node)| of(node)).map(|(id, _)| *id).collect();
+        self.random.choice(found)
+    }
+
+    fn running(&mut self) -> Option<NodeId> {
+        self.pick(|node| node.running.is_some())
+    }
+
+    fn leader(&mut self) -> Option<NodeId> {
+        self.pick(|node| {
+            node.running.as_ref().is_some_and(|running| running.agreement.state().role == NodeRole::Leader)
+        })
+    }
+
+    fn node(&mut self, id: NodeId) -> &mut ClusterNode {
+        self.nodes.get_mut(&id).expect("a node of the cluster")
+    }
+
+    /// Calls the agreement of a node, moves what it sends to the network, and checks the cluster.
+    fn call(&mut self, id: NodeId, call: impl FnOnce(&mut Agreement<ShardNode>) -> Result<()>) -> Result<(), String> {
+        let node = self.node(id);
+        let Some(running) = &mut node.running else { return Ok(()) };
+        let called = call(&mut running.agreement);
+        let sent = running.agreement.node_mut().take_outbox();
+        for packet in sent {
+            let mut bytes = Vec::new();
+            packet.encode(&mut bytes);
+            self.network.push(SentPacket { from: packet.message.from(), to: packet.message.to(), bytes });
+        }
+        while self.network.len() > PACKETS_MAX {
+            let lost = self.random.usize(..self.network.len());
+            self.network.swap_remove(lost);
+        }
+        self.settle(id, called)
+    }
+
+    /// Checks a node after something was done on it, and answers its clients.
+    fn settle(&mut self, id: NodeId, done: Result<()>) -> Result<(), String> {
+        let node = self.node(id);
+        let before = node.chains.len();
+        let observed = if node.has_died() { Ok(()) } else { done.and_then(|()| node.observe()) };
+        if node.has_died() {
+            return self.end(id, "died");
+        }
+        if let Err(error) = observed {
+            let is_faulty = node.is_faulty();
+            return if is_faulty {
+                self.end(id, "failed")
+            } else {
+                Err(format!("node {id} failed without a fault: {error}"))
+            };
+        }
+        if self.nodes[&id].chains.len() < before {
+            self.report.truncations += 1;
+        }
+        if self.is_shown
+            && let Some(running) = &self.nodes[&id].running
+        {
+            let log = running.agreement.node().shard().log();
+            let (state, appended, durable) = (running.agreement.state(), log.appended(), log.durable());
+            let line =
+                format!("node {id}: {state:?}, appended {appended}, durable {durable}, published {}", log.published());
+            self.report.lines.push(line);
+        }
+        let compares_state = self.compares_all || self.random.u32(0..8) == 0;
+        let checked = self.checks.check(id, &self.nodes, &self.members, compares_state);
+        if self.nodes[&id].has_died() {
+            // A look at its log met a fault.
+            return self.end(id, "died");
+        }
+        checked?;
+        self.answer_clients(id)
+    }
+
+    fn answer_clients(&mut self, id: NodeId) -> Result<(), String> {
+        let Some(running) = &mut self.node(id).running else { return Ok(()) };
+        let mut answers = Vec::new();
+        running.clients.retain_mut(|client| {
+            let answer = client.poll();
+            let is_waiting = answer.is_none();
+            answers.extend(answer.map(|answer| (client.rests_on, client.is_own, answer)));
+            is_waiting
+        });
+        for ((position, chain), is_own, answer) in answers {
+            match answer {
+                Ok(_) => {
+                    self.checks.check_told(position, chain)?;
+                    self.report.acknowledged += u64::from(is_own);
+                }
+                Err(error) if error.kind() == ErrorKind::Unsettled => self.report.unsettled += 1,
+                Err(error) => return Err(format!("a client of node {id} got {:?}: {error}", error.kind())),
+            }
+        }
+        Ok(())
+    }
+
+    /// The process of a node has ended, or is to end.
+    fn end(&mut self, id: NodeId, how: &str) -> Result<(), String> {
+        self.note(|| format!("node {id} {how}"));
+        self.node(id).stop().map_err(|error| error.to_string())
+    }
+
+    fn start(&mut self, id: NodeId) -> Result<(), String> {
+        if self.nodes[&id].running.is_some() {
+            return Ok(());
+        }
+        let (seed, members) = (self.random.u64(..), self.members.clone());
+        // What was published and on its disk stays there. Other records may have been truncated in
+        // the middle of the step in which the process died.
+        let had = self.checks.published().min(self.nodes[&id].durable);
+        let chain = self.nodes[&id].chain_at(had).filter(|chain| self.checks.check_told(had, *chain).is_ok());
+        let started =
+            self.node(id).start(&members, seed).map_err(|error| format!("node {id} does not start: {error}"))?;
+        self.note(|| format!("node {id} starts: {started}"));
+        if !started {
+            return Ok(());
+        }
+        self.settle(id, Ok(()))?;
+        match chain {
+            Some(chain) if self.nodes[&id].chain_at(had) != Some(chain) => {
+                Err(format!("node {id} lost record {had}, which was published and on its disk"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn deliver(&mut self) -> Result<(), String> {
+        if self.network.is_empty() {
+            return self.tick_one();
+        }
+        let index = self.random.usize(..self.network.len());
+        self.deliver_at(index)
+    }
+
+    fn deliver_at(&mut self, index: usize) -> Result<(), String> {
+        let SentPacket { from, to, bytes } = self.network.swap_remove(index);
+        if self.cut.contains(&(from, to)) || self.nodes[&to].running.is_none() {
+            return Ok(());
+        }
+        let packet = PeerPacket::decode(&bytes).map_err(|error| format!("node {from} sent garbage: {error}"))?;
+        self.call(to, |agreement| {
+            agreement.node_mut().receives(packet.records);
+            agreement.receive(packet.message)
+        })
+    }
+
+    fn lose_or_repeat(&mut self) -> Result<(), String> {
+        if self.network.is_empty() {
+            return Ok(());
+        }
+        let index = self.random.usize(..self.network.len());
+        if self.random.bool() {
+            let SentPacket { from, to, bytes } = &self.network[index];
+            let again = SentPacket { from: *from, to: *to, bytes: bytes.clone() };
+            self.network.push(again);
+        } else {
+            self.network.swap_remove(index);
+        }
+        Ok(())
+    }
+
+    /// Everything works for a moment.
+    fn round(&mut self) -> Result<(), String> {
+        self.tick_all()?;
+        while !self.network.is_empty() {
+            self.deliver_at(0)?;
+        }
+        self.ids().into_iter().try_for_each(|id| self.sync_on(id))
+    }
+
+    fn tick_one(&mut self) -> Result<(), String> {
+        self.running().map_or(Ok(()), |id| self.tick(id))
+    }
+
+    fn tick_all(&mut self) -> Result<(), String> {
+        self.ids().into_iter().try_for_each(|id| self.tick(id))
+    }
+
+    fn tick(&mut self, id: NodeId) -> Result<(), String> {
+        self.node(id).pass(TICK_MICROS);
+        self.call(id, Agreement::tick)
+    }
+
+    /// A client commits on a leader, or on a node that takes itself for one.
+    fn commit(&mut self) -> Result<(), String> {
+        let anywhere = self.random.u32(0..8) == 0;
+        let Some(id) = (if anywhere { self.running() } else { self.leader() }) else { return Ok(()) };
+        for _ in 0..self.random.u32(1..4) {
+            self.commit_on(id)?;
+        }
+        // Mostly the agreement learns of it at once.
+        if self.random.u32(0..4) > 0 { self.call(id, Agreement::appended) } else { Ok(()) }
+    }
+
+    fn commit_on(&mut self, id: NodeId) -> Result<(), String> {
+        self.value += 1;
+        let (value, mut random) = (self.value, self.random.fork());
+        let Some(running) = &mut self.node(id).running else { return Ok(()) };
+        let log = running.agreement.node().shard().log().clone();
+        let before = log.appended();
+        let leads = running.agreement.state().role == NodeRole::Leader;
+        let text = format!("{value} {}", "x".repeat(random.usize(..400)));
+        let submitted = running.database.submit(&draw_commit(&mut random, value, &text));
+        let done = match submitted {
+            Ok(_) if !leads => return Err(format!("node {id} does not lead, and decided a commit")),
+            Ok(ticket) => {
+                let position = log.appended();
+                let chain = if position == Position::ZERO { Ok(None) } else { log.mark_at(position) };
+                chain.map_err(quire::Error::from).map(|mark| {
+                    let rests_on = (position, mark.map_or(0, |mark| mark.chain));
+                    running.clients.push(WaitingClient::new(ticket, rests_on, position > before));
+                })
+            }
+            // A leader that has just been elected may not have begun its term.
+            Err(error) if error.kind() == ErrorKind::NotLeader => Ok(()),
+            Err(error) => Err(error),
+        };
+        self.settle(id, done)
+    }
+
+    /// A sync of a node, or a report of what its earlier syncs cover, and mostly both.
+    fn sync(&mut self) -> Result<(), String> {
+        let Some(id) = self.running() else { return Ok(()) };
+        match self.random.u32(0..6) {
+            0 => self.sync_log(id),
+            1 => self.report_sync(id),
+            _ => self.sync_on(id),
+        }
+    }
+
+    fn sync_on(&mut self, id: NodeId) -> Result<(), String> {
+        self.sync_log(id)?;
+        self.report_sync(id)
+    }
+
+    fn sync_log(&mut self, id: NodeId) -> Result<(), String> {
+        if let Some(running) = &self.nodes[&id].running {
+            running.agreement.node().shard().log().request_sync();
+        }
+        let done = self.nodes[&id].carry_out(Duty::Sync);
+        self.settle(id, done)
+    }
+
+    fn report_sync(&mut self, id: NodeId) -> Result<(), String> {
+        self.call(id, |agreement| {
+            let durable = agreement.node().durable();
+            agreement.synced(durable)
+        })
+    }
+
+    fn duty(&mut self) -> Result<(), String> {
+        let Some(id) = self.running() else { return Ok(()) };
+        let duties = [Duty::Prepare, Duty::Seal, Duty::Seal, Duty::Checkpoint, Duty::Tick, Duty::Retain, Duty::Deliver];
+        let duty = self.random.choice(duties).expect("some");
+        let done = self.nodes[&id].carry_out(duty).or_else(|error| match error.kind() {
+            ErrorKind::NotLeader => Ok(()),
+            _ => Err(error),
+        });
+        self.settle(id, done)
+    }
+
+    fn cut_or_mend(&mut self) -> Result<(), String> {
+        if self.random.bool() {
+            self.cut.clear();
+            self.note(|| "the network is whole".to_owned());
+            return Ok(());
+        }
+        let ids = self.ids();
+        let one = self.random.choice(&ids).copied().expect("there are nodes");
+        // One node is cut off, or one direction to it.
+        let directions = self.random.u32(1..4);
+        for other in ids.into_iter().filter(|other| *other != one) {
+            if directions & 1 != 0 {
+                self.cut.insert((one, other));
+            }
+            if directions & 2 != 0 {
+                self.cut.insert((other, one));
+            }
+        }
+        self.note(|| format!("node {one} is cut off: {directions}"));
+        Ok(())
+    }
+
+    fn kill(&mut self) -> Result<(), String> {
+        let Some(id) = self.running() else { return Ok(()) };
+        self.node(id).kill();
+        self.end(id, "is killed")
+    }
+
+    /// Power is lost on one node, or on all of them.
+    fn cut_power(&mut self) -> Result<(), String> {
+        let ids = self.ids();
+        let one = self.random.choice(&ids).copied();
+        let is_everywhere = self.random.u32(0..4) == 0;
+        for id in ids.into_iter().filter(|id| is_everywhere || Some(*id) == one) {
+            self.node(id).cut_power();
+            self.end(id, "loses power")?;
+        }
+        Ok(())
+    }
+
+    fn stop_in_order(&mut self) -> Result<(), String> {
+        let Some(id) = self.running() else { return Ok(()) };
+        self.end(id, "stops")
+    }
+
+    /// A fault of the disk occurs soon.
+    fn arm(&mut self) -> Result<(), String> {
+        let Some(id) = self.running() else { return Ok(()) };
+        let after = self.random.u64(0..30);
+        let (effect, operations): (_, &'static [DiskOperation]) = match self.random.u32(0..8) {
+            0..4 => (Effect::Kill { after: self.random.bool() }, &[]),
+            4..6 => (Effect::PowerCut { after: self.random.bool() }, &[]),
+            6 => (Effect::Error, &[DiskOperation::Sync, DiskOperation::Write, DiskOperation::Rename]),
+            _ => (Effect::Full, &[]),
+        };
+        self.note(|| format!("node {id} will meet {} after {after} operations", effect.name()));
+        self.node(id).disk.arm(ArmedFault { after, operations, effect });
+        Ok(())
+    }
+
+    fn restart(&mut self) -> Result<(), String> {
+        let dead = self.pick(|node| node.running.is_none());
+        dead.map_or(Ok(()), |id| self.start(id))
+    }
+
+    /// Starts all nodes and mends the network. Then one leader is elected, a commit is
+    /// acknowledged, and all nodes are level. They are so after a restart, too.
+    fn heal(&mut self) -> Result<(), String> {
+        self.note(|| "the world heals".to_owned());
+        self.cut.clear();
+        self.compares_all = true;
+        for id in self.ids() {
+            self.node(id).disk.disarm();
+            // A node that failed must be opened again.
+            if self.nodes[&id].is_faulty() {
+                self.end(id, "stops")?;
+            }
+            self.start(id)?;
+        }
+        self.level()?;
+        for id in self.ids() {
+            self.end(id, "stops")?;
+            self.start(id)?;
+        }
+        self.level()
+    }
+
+    fn level(&mut self) -> Result<(), String> {
+        let mut goal: Option<(Position, u32)> = None;
+        for _ in 0..HEALED_ROUNDS {
+            self.round()?;
+            self.ids().into_iter().try_for_each(|id| self.call(id, Agreement::appended))?;
+            let Some(leader) = self.leader() else { continue };
+            // Another leader may have truncated the record.
+            let kept = goal.filter(|(position, chain)| self.nodes[&leader].chain_at(*position) == Some(*chain));
+            match kept {
+                Some((position, _)) if self.is_level(position) => return Ok(()),
+                Some(_) => {}
+                None => {
+                    let node = &self.nodes[&leader];
+                    let serves = node
+                        .running
+                        .as_ref()
+                        .is_some_and(|running| running.agreement.node().shard().check_serves().is_ok());
+                    if serves {
+                        self.commit_on(leader)?;
+                        self.call(leader, Agreement::appended)?;
+                        let node = &self.nodes[&leader];
+                        let last = Position::new(node.chains.len() as u64);
+                        goal = node.chain_at(last).map(|chain| (last, chain));
+                    }
+                }
+            }
+        }
+        let ends: Vec<String> =
+            self.nodes.values().map(|node| format!("{} to {}", node.id, node.chains.len())).collect();
+        Err(format!("the healed cluster is not level: published {}, {}", self.checks.published(), ends.join(", ")))
+    }
+
+    fn is_level(&self, goal: Position) -> bool {
+        self.nodes.values().all(|node| {
+            let Some(running) = &node.running else { return false };
+            running.database.published() >= goal && running.clients.is_empty()
+        })
+    }
+}
+
+/// A commit of any model. Some are refused, for example because a key was used by another commit.
+fn draw_commit<'c>(random: &mut Rng, value: u64, text: &'c str) -> Commit<'c> {
+    let store = *random.choice(&["events/one", "events/two"]).expect("some");
+    let tag = *random.choice(&["red", "green"]).expect("some");
+    let block = |random: &mut Rng| *random.choice(&["a", "b", "c"]).expect("some");
+    let mut commit = Commit::new();
+    for _ in 0..random.u32(1..3) {
+        let event = NewEvent::new("Made").tag(tag).data(text);
+        commit = match random.u32(0..9) {
+            0..2 => commit.append(store, [event]),
+            2 => {
+                let query = Query::from(QueryItem::new().tag(tag));
+                let after = EventPosition::new(random.u64(0..40));
+                commit.append_if(store, [event], [Condition::fail_if_matches_after(query, after)])
+            }
+            3..5 => commit.produce("topic", Message::new(text)),
+            5..7 => {
+                let wait = Duration::from_millis(random.u64(0..4_000));
+                commit.enqueue("queue", NewJob::new(text).run_at(wait))
+            }
+            7 => commit.put_block("graph", NewBlock::new(block(random), "kind").content(text)),
+            _ => {
+                let (from, to) = (block(random), block(random));
+                commit.put_edge("graph", NewEdge::new(from, "links", to).allow_missing(true))
+            }
+        };
+    }
+    if random.u32(0..4) == 0 {
+        commit = commit.idempotency_key(format!("key {}", value % 12));
+    }
+    commit
+}
