@@ -13,7 +13,7 @@ struct AllBut(ResourceKind, &'static str, Operation);
 
 impl Permissions for AllBut {
     fn permits(&self, resource: Resource<'_>, operation: Operation) -> bool {
-        (resource.kind, &*resource.name, operation) != (self.0, self.1, self.2)
+        (resource.kind, resource.name, operation) != (self.0, self.1, self.2)
     }
 
     fn denies(&self, _: Resource<'_>, _: Operation) -> bool {
