@@ -1279,6 +1279,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sql": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Runs a read-only SQL statement. */
+        post: operations["post_sql"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/stats": {
         parameters: {
             query?: never;
@@ -3348,6 +3365,44 @@ export interface components {
             /** Format: uint64 */
             position: number;
             source: string;
+        };
+        /** @description Bytes of a statement or a result. */
+        SqlBlob: {
+            base64: string;
+        };
+        /** @description A value of a statement. */
+        SqlParameter: null | boolean | number | string | components["schemas"]["SqlBlob"];
+        SqlReply: {
+            /**
+             * Format: uint64
+             * @description The position as of which the log was read.
+             */
+            as_of: number;
+            /** @description The names of the columns. */
+            columns: string[];
+            /** @description The rows: each is an array with a value for each column. */
+            rows: unknown[][];
+            /**
+             * Format: uint64
+             * @description The number of rows that scans of tables read.
+             */
+            scanned: number;
+        };
+        /** @description A statement with its parameters. */
+        SqlRequest: {
+            /**
+             * Format: uint64
+             * @description The position as of which the log is read.
+             */
+            as_of?: number | null;
+            /** @description The values of `:name`, `@name` and `$name`. */
+            named?: {
+                [key: string]: components["schemas"]["SqlParameter"];
+            };
+            /** @description The values of `?1`, `?2` and so on. */
+            params?: components["schemas"]["SqlParameter"][];
+            /** @description One `SELECT`. */
+            sql: string;
         };
         /** @description The body of an order or of components. */
         StartsRequest: {
@@ -7928,6 +7983,50 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CommitReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    post_sql: {
+        parameters: {
+            query?: {
+                format?: "json" | "ndjson";
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SqlRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SqlReply"];
+                    "application/x-ndjson": string;
                 };
             };
             400: components["responses"]["Problem400"];

@@ -11,6 +11,7 @@ use tokio::sync::{Mutex, watch};
 use crate::connection;
 use crate::finished::FinishedJobs;
 use crate::memory::ResponseMemory;
+use crate::sql::StatementTurns;
 
 /// The components behind the routes.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(crate) struct App {
     pub(crate) backing_up: Arc<Mutex<()>>,
     /// Held during an import.
     pub(crate) importing: Arc<Mutex<()>>,
+    /// The turns of SQL statements.
+    pub(crate) querying: StatementTurns,
     /// Whether the server is stopping: long polls then end.
     closed: watch::Receiver<bool>,
 }
@@ -63,6 +66,7 @@ impl App {
             compacting,
             backing_up,
             importing,
+            querying: StatementTurns::default(),
             closed,
         })
     }

@@ -72,6 +72,8 @@ mod queues;
 mod records;
 mod topics;
 
+mod sql;
+
 mod backup;
 mod compact;
 mod exposition;

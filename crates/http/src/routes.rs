@@ -12,7 +12,7 @@ use crate::body::BodyLimit;
 use crate::error::{self, Problem};
 use crate::{
     access, backup, bulk, commit, commits, compact, dashboard, events, graph, groups, health, jobs, life, metrics,
-    openapi, queues, records, requests, stats, topics,
+    openapi, queues, records, requests, sql, stats, topics,
 };
 
 /// All routes, over these components. Names in paths are percent-encoded, by the client or by
@@ -94,6 +94,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/access/roles", get(access::roles))
         .route("/v1/access/roles/{role}", post(access::put_role).delete(access::remove_role))
         .route("/v1/access/rules", get(access::rules).post(access::add_rule).delete(access::remove_rule))
+        .route("/v1/sql", post(sql::query))
         .route("/v1/compact", post(compact::compact))
         .route("/v1/backup", get(backup::backup))
         .route("/v1/stats", get(stats::stats))

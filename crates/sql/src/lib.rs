@@ -40,7 +40,7 @@
 //!   database that it was given.
 //! * A statement is bounded in time, steps, rows, bytes and memory ([`SqlLimits`]).
 //!
-//! It knows no wire format.
+//! It knows no wire format: `quire-http` streams the rows.
 
 mod functions;
 mod limits;

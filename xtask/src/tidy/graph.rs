@@ -58,7 +58,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("quire-vtab", &[]),
     // SQL reads what the permitted reads of the database show.
     ("quire-sql", &["quire", "quire-vtab"]),
-    ("quire-http", &["quire", "quire-api", "quire-access"]),
+    ("quire-http", &["quire", "quire-api", "quire-access", "quire-sql"]),
     ("quire-grpc", &["quire", "quire-api", "quire-access"]),
     (
         "quire-cli",
@@ -262,7 +262,11 @@ mod tests {
 
     #[test]
     fn an_edge_that_the_table_does_not_have_is_named() {
-        check_with("quire-http", "quire-log", "may not use `quire-log`; it may use: quire, quire-api, quire-access");
+        check_with(
+            "quire-http",
+            "quire-log",
+            "may not use `quire-log`; it may use: quire, quire-api, quire-access, quire-sql",
+        );
         check_with("quire-events", "quire-jobs", "may not use `quire-jobs`");
         check_with("quire-threads", "quire-mapped", "it may use: nothing");
         check_with("quire-log", "quire", "may not use `quire`");

@@ -36,6 +36,10 @@ impl AddressAccount {
         Some(account)
     }
 
+    pub(super) fn address(&self) -> IpAddr {
+        self.address
+    }
+
     /// Adds `bytes`, and returns the new sum.
     pub(super) fn add(&self, bytes: i64) -> u64 {
         unsigned(self.held.fetch_add(bytes, Ordering::SeqCst) + bytes)

@@ -51,6 +51,12 @@ impl BudgetCaller {
         BudgetCaller::of(Arc::clone(ledger), *front, account.clone(), 0)
     }
 
+    /// Returns the address whose account the connection has: of an IPv6 client its network. `None`
+    /// for a connection that has its own share.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.0.account.as_ref().map(|account| account.address())
+    }
+
     /// Returns an empty claim.
     pub fn claim(&self) -> ByteClaim {
         ByteClaim::new(self.clone(), false)

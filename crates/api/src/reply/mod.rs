@@ -14,6 +14,7 @@ mod graph;
 mod jobs;
 mod log;
 mod problem;
+mod sql;
 mod statistics;
 mod streams;
 mod value;
@@ -33,6 +34,7 @@ pub use graph::{
 pub use jobs::{BulkReply, FetchReply, JobEventReply, JobReply, JobWithHistory, QueueReply, StepReply};
 pub use log::{CommitEntryReply, CommitsRead, LoggedCommitReply, LoggedEdgeReply, LoggedEventReply};
 pub use problem::{CodeName, ProblemReply};
+pub use sql::{SqlEnd, SqlReply};
 pub use statistics::{CompactionReply, FailingStats, GroupStats, Health, LimitStats, Stats, StoreStats, TopicStats};
 pub use streams::{
     GroupEventReply, GroupReply, GroupSourceReply, GroupWithOffsets, HeaderReply, MemberReply, OffsetReply,

@@ -15,6 +15,7 @@ use crate::graph::get::BlocksRequest;
 use crate::graph::walks::StartsRequest;
 use crate::groups::{GroupEventRequest, PositionRequest};
 use crate::queues::FetchAllRequest;
+use crate::sql::SqlRequest;
 use quire_api::reply::{AccessChangeReply, AccessSelfReply, ApiKeyReply, NewKeyReply, RoleReply, RuleReply, UserReply};
 use quire_api::reply::{
     AppendReply, BlockCount, BlockReply, BlocksAnswer, BlocksReply, BulkReply, ChangeReply, ChangesRead, CommitReply,
@@ -22,7 +23,7 @@ use quire_api::reply::{
     FetchReply, GraphRead, GraphReply, GroupEventReply, GroupReply, GroupWithOffsets, Health, ImportReply,
     JobEventReply, JobReply, JobWithHistory, LoggedCommitReply, MissingBlock, NeighbourCount, NeighbourReply, OneGraph,
     OrderReply, PathsReply, PositionReply, ProjectReply, ProjectionReply, QueueReply, RecordReply, RecordsPosition,
-    SourceReply, SourcesRead, Stats, StatsReply, StoreReply, SubscriptionReply, TopicGroupReply, TopicReply,
+    SourceReply, SourcesRead, SqlReply, Stats, StatsReply, StoreReply, SubscriptionReply, TopicGroupReply, TopicReply,
     TopicWithPartitions, VersionReply, WalkCount, WalkReply,
 };
 use quire_api::request::FetchRequest;
@@ -639,6 +640,13 @@ fn server() -> Vec<OperationRow> {
             RequestShape::None,
             ResponseShape::Of(of::<CompactionReply>),
         ),
+        post(
+            "/v1/sql",
+            "Runs a read-only SQL statement.",
+            RequestShape::Of(of::<SqlRequest<'_>>),
+            ResponseShape::Lines(of::<SqlReply>),
+        )
+        .with("format", ParameterKind::Word(&["json", "ndjson"])),
         get("/v1/backup", "Returns a backup of the database.", ResponseShape::File(&["application/x-tar"])),
         get("/v1/stats", "Returns the counts of the whole database.", ResponseShape::Of(of::<Stats>)),
         get("/healthz", "Reports whether the database responds.", ResponseShape::Of(of::<Health>)),

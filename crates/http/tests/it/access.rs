@@ -66,6 +66,7 @@ fn rows() -> Vec<Row> {
         ("get", "/v1/commits/{position}", "/v1/commits/1", "", Session),
         ("get", "/v1/stats", "/v1/stats", "", All(&[(Resource::DATABASE, Describe)])),
         ("get", "/metrics", "/metrics", "", All(&[(Resource::DATABASE, Describe)])),
+        ("post", "/v1/sql", "/v1/sql", r#"{"sql":"SELECT * FROM events"}"#, Session),
         ("get", "/v1/backup", "/v1/backup", "", All(&[(Resource::BACKUP, Reads)])),
         ("post", "/v1/compact", "/v1/compact", "", All(&[(Resource::DATABASE, Alter)])),
         (

@@ -22,5 +22,6 @@ mod records;
 mod room;
 mod served;
 mod server;
+mod sql;
 mod walks;
 mod workers;
