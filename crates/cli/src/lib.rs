@@ -77,6 +77,7 @@ Use a database in a directory (--data DIR) or behind a server (--http URL):
   jobs     Queues: enqueue, work, list, show, retry, cancel, hold, move, bulk
   graph    Graphs: put, get, delete, blocks, link, unlink, neighbours, walk, path, import, export
   produce  Produce messages to a topic
+  sql      Run a read-only SQL statement over all models
 
 Administer a database:
   access   Users, API keys, roles and rules
@@ -168,6 +169,8 @@ enum Command {
     /// Put blocks and edges, walk, import and export
     #[command(subcommand)]
     Graph(verbs::Graph),
+    /// Run a read-only SQL statement over events, messages, jobs and graphs
+    Sql(verbs::SqlVerb),
     /// Create users, API keys, roles and access rules
     #[command(subcommand)]
     Access(verbs::AccessVerb),
@@ -223,6 +226,7 @@ fn run(arguments: ParsedArguments, out: &mut dyn Write) -> Result {
         Command::Produce(produce) => produce.run(out),
         Command::Jobs(jobs) => jobs.run(out),
         Command::Graph(graph) => graph.run(out),
+        Command::Sql(sql) => sql.run(out),
         Command::Access(access) => access.run(out),
         Command::Completions(completions) => completions.run(out),
         Command::Man(pages) => pages.run(),

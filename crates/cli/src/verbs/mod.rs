@@ -21,6 +21,7 @@ mod graph;
 mod groups;
 mod jobs;
 mod produce;
+mod sql;
 mod topics;
 
 pub(crate) use access::AccessVerb;
@@ -34,4 +35,5 @@ pub(crate) use groups::Groups;
 pub(crate) use jobs::Jobs;
 pub(crate) use key_file::KeyFile;
 pub(crate) use produce::Produce;
+pub(crate) use sql::SqlVerb;
 pub(crate) use topics::Topics;

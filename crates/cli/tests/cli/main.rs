@@ -22,6 +22,7 @@ mod readme;
 mod secrets;
 mod serve;
 mod settings;
+mod sql;
 mod support;
 mod tls;
 mod tools;

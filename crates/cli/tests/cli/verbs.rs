@@ -32,6 +32,7 @@ const READS: &[(&[&str], &[&[&str]])] = &[
     ),
     (&["events", "read", "s/one", "--tag", "x:1", "--after", "1"], &[&["2", "B", "[x:1]", "two"]]),
     (&["events", "read", "s/one", "--limit", "1"], &[&["1", "A"]]),
+    (&["sql", "SELECT store, type FROM events WHERE position > 1"], &[&["store  type"], &["s/one  B"], &["s/one  A"]]),
     (&["topics", "list"], &[&["t", "2 partitions"]]),
     (
         &["topics", "describe", "t"],
