@@ -4,8 +4,8 @@
 //! running request keeps its place. One atomic value holds both facts.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -39,6 +39,8 @@ impl Default for ConnectionActivity {
 #[derive(Debug)]
 struct ActivityState {
     state: AtomicU64,
+    /// Whether the server closes the connection: it needs its place no longer.
+    closes: AtomicBool,
     /// The time that idle times are counted from. It is the same for all connections of a listener.
     origin: Instant,
     /// Notified when the connection must end.
@@ -58,7 +60,12 @@ impl ConnectionActivity {
     /// The activity of a new connection, which is idle. Idle times are counted from `origin`.
     pub(crate) fn new(origin: Instant) -> Self {
         let state = AtomicU64::new(idle_state(origin, Instant::now()));
-        ConnectionActivity(Arc::new(ActivityState { state, origin, needed: Notify::new() }))
+        ConnectionActivity(Arc::new(ActivityState {
+            state,
+            closes: AtomicBool::new(false),
+            origin,
+            needed: Notify::new(),
+        }))
     }
 
     /// Begins a request. `None` when the connection has lost its place: it is about to be closed.
@@ -75,11 +82,18 @@ impl ConnectionActivity {
         async move { this.0.needed.notified().await }
     }
 
+    /// Notes that the server closes the connection. Called before the client can see it: the
+    /// client's next connection finds a place.
+    pub(crate) fn closes(&self) {
+        self.0.closes.store(true, Release);
+    }
+
     /// Since when the connection is idle. `None` while a request runs, and when the last one ended
-    /// less than [`IDLE_MIN`] before `now`.
+    /// less than [`IDLE_MIN`] before `now` and the server does not close the connection.
     pub(crate) fn idle_since(&self, now: Instant) -> Option<IdleSince> {
+        let closes = self.0.closes.load(Acquire);
         let state = self.0.state.load(Relaxed);
-        let is_served = state & SERVED != 0;
+        let is_served = state & SERVED != 0 && !closes;
         let is_long = !is_served || state & !SERVED <= idle_state(self.0.origin + IDLE_MIN, now);
         (state & RUNNING == 0 && is_long).then_some(IdleSince(state))
     }
@@ -145,6 +159,16 @@ mod tests {
         let silent = ConnectionActivity::new(origin);
         let since = |activity: &ConnectionActivity| activity.idle_since(Instant::now() + IDLE_MIN).expect("idle");
         assert!(since(&silent) < since(&served));
+    }
+
+    #[test]
+    fn a_connection_that_the_server_closes_can_lose_its_place_at_once() {
+        let activity = ConnectionActivity::default();
+        let running = activity.begin();
+        activity.closes();
+        assert_eq!(activity.idle_since(Instant::now()), None, "a request runs");
+        drop(running);
+        assert!(activity.displace(activity.idle_since(Instant::now()).expect("it needs no place")));
     }
 
     #[test]

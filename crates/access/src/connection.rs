@@ -33,8 +33,9 @@ const HALF_CLOSED_TIME: Duration = Duration::from_secs(1);
 /// A connection with deadlines; see the module.
 #[derive(Debug)]
 pub struct Connection<S = Stream> {
-    stream: S,
+    // Dropped before the stream: a client that sees the end of its connection finds a place.
     place: ConnectionPlace,
+    stream: S,
     first: Option<FirstRequestTimer>,
     response_time: Duration,
     /// When the client must have read; `None` while it reads.
@@ -86,8 +87,8 @@ impl Connection {
 impl<S> Connection<S> {
     fn over(stream: S, place: ConnectionPlace, first_end: Instant, arrived: FirstRequest) -> Self {
         Connection {
-            stream,
             place,
+            stream,
             first: Some(FirstRequestTimer { arrived, end: Box::pin(sleep_until(first_end)) }),
             response_time: RESPONSE_TIME,
             response_end: None,
@@ -200,6 +201,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.place.activity().closes();
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

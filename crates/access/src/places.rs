@@ -3,7 +3,8 @@
 //! A new connection beyond a limit takes the place of the longest idle connection: of its own
 //! address at the limit of an address, of the address with the most connections at the limit on
 //! all. Connections that have had no request lose their places first. The new connection is refused
-//! if each of those connections has a running request, or had one within the last second.
+//! if each of those connections has a running request, or had one within the last second. A
+//! connection that the server closes needs its place no longer.
 //!
 //! Invariant: a connection has a place from its admission until it is dropped or displaced. So the
 //! numbers of open connections exceed the limits by at most [`DISPLACED_MAX`], the displaced
