@@ -188,7 +188,9 @@ fn json_is_one_object_a_line() {
     for (verb, expected) in READS {
         let printed = run(&[verb, &["--json", "--http", &server.http][..]].concat()).succeeded();
         let objects: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-        assert_eq!(objects.len(), expected.len(), "{verb:?}: {printed}");
+        // A table of SQL has a line for the names of its columns.
+        let lines = expected.len() - usize::from(verb[0] == "sql");
+        assert_eq!(objects.len(), lines, "{verb:?}: {printed}");
         assert!(objects.iter().all(Value::is_object), "{verb:?}: {printed}");
     }
 }
