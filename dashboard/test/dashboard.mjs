@@ -3,7 +3,7 @@
 //   node test/dashboard.mjs QUIRE CHROMIUM [SHOTS]
 //
 // With SHOTS, a directory, it also takes a picture of each page in light and dark.
-import { spawn } from "node:child_process";
+import { spawn, execFileSync } from "node:child_process";
 import { mkdtempSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -243,7 +243,7 @@ async function locked(browser, { url }) {
 
 if (shots !== undefined) mkdirSync(shots, { recursive: true });
 let running = await serve("127.0.0.1:0");
-const browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox"] });
+const browser = await chromium.launch({ executablePath: execFileSync("sh", ["-c", 'command -v "$0"', browserPath], { encoding: "utf8" }).trim(), args: ["--no-sandbox"] });
 try {
   await run(browser, running.url);
   running = await killed(browser, running);
