@@ -319,7 +319,8 @@ mod tests {
 
     use super::*;
     use crate::app::App;
-    use crate::openapi::operations::{OperationRow, operations};
+    use crate::openapi::operations::operations;
+    use crate::openapi::row::OperationRow;
     use crate::routes::router;
 
     #[test]

@@ -7,7 +7,8 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::operations::{Describe, OperationRow, Parameter, ParameterKind, RequestShape, ResponseShape, operations};
+use super::operations::operations;
+use super::row::{Describe, OperationRow, Parameter, ParameterKind, RequestShape, ResponseShape};
 use quire_api::reply::PartReply;
 use quire_api::reply::ProblemReply;
 

@@ -8,6 +8,8 @@
 mod document;
 #[cfg(test)]
 pub(crate) mod operations;
+#[cfg(test)]
+pub(crate) mod row;
 
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
