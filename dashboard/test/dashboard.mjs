@@ -3,7 +3,7 @@
 //   node test/dashboard.mjs QUIRE CHROMIUM [SHOTS]
 //
 // With SHOTS, a directory, it also takes a picture of each page in light and dark.
-import { spawn, execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -12,7 +12,7 @@ import { createInterface } from "node:readline";
 import assert from "node:assert/strict";
 import { chromium } from "playwright-core";
 
-const [quire, browserPath, shots] = process.argv.slice(2);
+const [quire, browserName, shots] = process.argv.slice(2);
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** A text that would run as script, if a page took it for markup. */
@@ -243,7 +243,9 @@ async function locked(browser, { url }) {
 
 if (shots !== undefined) mkdirSync(shots, { recursive: true });
 let running = await serve("127.0.0.1:0");
-const browser = await chromium.launch({ executablePath: execFileSync("sh", ["-c", 'command -v "$0"', browserPath], { encoding: "utf8" }).trim(), args: ["--no-sandbox"] });
+// Playwright takes a path, and no name to search for.
+const executablePath = execFileSync("sh", ["-c", 'command -v "$0"', browserName], { encoding: "utf8" }).trim();
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
 try {
   await run(browser, running.url);
   running = await killed(browser, running);
