@@ -10,7 +10,8 @@ use crate::{EventView, Events};
 pub struct StoreEntry<'s, 'h> {
     /// The name of the store; `None` for an unknown store.
     pub store: Option<&'s str>,
-    /// The event, when the entry is one.
+    /// The event, when the entry is one. `None` for a deleted event, whose bytes the log may still
+    /// have.
     pub event: Option<EventView<'h>>,
     /// The name of the subscription, the projection or the source that the entry changes.
     pub label: Option<&'h str>,
@@ -24,9 +25,11 @@ impl Events {
             let roles = [Role::Subscription, Role::Projection, Role::Source];
             roles.into_iter().find_map(|role| codec::label_of(tag, role))
         });
+        let store = tag.and_then(codec::store_of);
+        let is_deleted = store.is_some_and(|store| self.gone(store).has(entry));
         StoreEntry {
-            store: tag.and_then(codec::store_of).and_then(|store| self.store_name(store)),
-            event: EventView::of(entry),
+            store: store.and_then(|store| self.store_name(store)),
+            event: EventView::of(entry).filter(|_| !is_deleted),
             label: label.and_then(|label| core::str::from_utf8(label).ok()),
         }
     }

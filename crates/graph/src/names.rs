@@ -35,6 +35,11 @@ impl Names {
         &self.by_number[number as usize]
     }
 
+    /// The name with this number, if there is one.
+    pub(crate) fn get(&self, number: u32) -> Option<&str> {
+        self.by_number.get(number as usize).map(|name| &**name)
+    }
+
     /// All names, in the order of the names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, u32)> {
         self.by_name.iter().map(|(name, number)| (&**name, *number))

@@ -13,7 +13,8 @@ pub struct GraphEntry<'s, 'h> {
     pub graph: Option<&'s str>,
     /// The block, when the entry puts or deletes one.
     pub block: Option<BlockId>,
-    /// The name of the block, when the entry has it; of a named thing its name.
+    /// The name of the block, when the entry has it; of a named thing its name. `None` for a block
+    /// that the graph's history no longer has.
     pub name: Option<&'h str>,
     /// The source, the type and the target, when the entry puts or deletes an edge.
     pub edge: Option<(BlockId, &'s str, BlockId)>,
@@ -35,11 +36,13 @@ impl Graphs {
             Effect::RetentionSet { graph, .. } | Effect::HistoryTrimmed { graph, .. } => (graph, None, None, None),
         };
         let known = self.graphs.get(number as usize);
+        let is_trimmed = block.is_some() && known.is_some() && self.superseded(entry).is_some();
+        let name = name.filter(|_| !is_trimmed);
         let edge = edge.zip(known).and_then(|(key, graph)| {
-            let edge_type = graph.edge_types.in_order().nth(key.edge_type as usize)?;
+            let edge_type = graph.edge_types.get(key.edge_type)?;
             Some((key.near, edge_type, key.far))
         });
-        let graph = self.names.in_order().nth(number as usize);
+        let graph = self.names.get(number);
         Ok(GraphEntry { graph, block, name, edge })
     }
 }

@@ -124,6 +124,29 @@ fn a_client_that_waits_gets_the_next_commit() {
     });
 }
 
+#[test]
+fn a_commit_does_not_show_what_was_deleted_since() {
+    let server = Served::new();
+    let database = server.database.as_ref().expect("it is open");
+    let first = filled(&server, 0);
+    let events = database.events("shop/orders");
+    events.append([NewEvent::new("OrderPaid").tag("order:18")]).expect("appended");
+    assert_eq!(entry(&server.read(&format!("/v1/commits/{first}")), "event_appended")["event"]["tags"][0], "order:17");
+    events.forget("order:17").expect("forgotten");
+    let graph = database.graph("shop/items");
+    graph.delete_block("ada").expect("deleted");
+    graph.put_block(NewBlock::new("grace", "customer")).expect("put");
+    graph.trim_history(database.published()).expect("trimmed");
+
+    let text = server.read(&format!("/v1/commits/{first}")).to_string();
+    assert!(!text.contains("order:17") && !text.contains("OrderPlaced"), "{text}");
+    assert!(!text.contains("\"name\":\"ada\"") && text.contains("\"name\":\"lamp\""), "{text}");
+    let page = server.read("/v1/commits").to_string();
+    assert!(page.contains("order:18") && !page.contains("OrderPlaced"), "{page}");
+    events.trim(quire::events::EventPosition::new(2)).expect("trimmed");
+    assert!(!server.read("/v1/commits").to_string().contains("order:18"));
+}
+
 fn problem(server: &Served, path: &str) -> (u16, Value) {
     let answer = server.get(path);
     (answer.status, answer.json()["code"].clone())
