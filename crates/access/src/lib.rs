@@ -96,6 +96,8 @@ pub use settings::ConnectionSettings;
 pub use span::{RequestSpan, SPAN_TARGET, TRACEPARENT};
 pub use statistics::{ConnectionCounters, ConnectionStatistics, Deadline};
 pub use stream::{Stream, TlsStream};
-pub use tls::{ClientCertificates, NameRule, ServerTls, TlsProtocol, TlsSettings, TlsVersion};
+pub use tls::{
+    ClientCertificates, NameRule, PeerBytes, PeerConnector, PeerStream, ServerTls, TlsProtocol, TlsSettings, TlsVersion,
+};
 pub use traffic::{ActiveRequest, EndedRequests, FrontEndTraffic, Traffic};
 pub use turns::{DecompressionTurn, DecompressionTurns};

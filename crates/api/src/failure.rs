@@ -33,7 +33,16 @@ impl Failure {
         if let Some(CommitRefusal { reason: Reason::NotPermitted(refused), .. }) = error.refusal() {
             return Failure::of_permission(&refused.refusal);
         }
-        Failure::new(of_error(error.kind()).code, error.for_clients())
+        let mut failure = Failure::new(of_error(error.kind()).code, error.for_clients());
+        if let Some(leader) = error.leader() {
+            failure = failure.with("leader", leader.node);
+            for (name, address) in [("leader_http", &leader.addresses.http), ("leader_grpc", &leader.addresses.grpc)] {
+                if !address.is_empty() {
+                    failure = failure.with(name, address.clone());
+                }
+            }
+        }
+        failure
     }
 
     /// A missing permission of a read.

@@ -11,6 +11,9 @@
 //!                              Agreement::receive ─▶ MemberNode::take ─▶ Agreement::synced
 //! ```
 //!
+//! A server runs a [`RunningMember`]: a thread that drives the agreement, and connections to the
+//! other nodes.
+//!
 //! An [`Agreement`] has no thread, no clock and no socket: its owner calls it, and it calls the
 //! [`MemberNode`], such as the [`ShardNode`] of a database. So a simulation drives the same code as
 //! a server.
@@ -21,8 +24,14 @@ mod agreement;
 
 mod shard;
 
+mod net;
+
+mod driver;
+
 pub use agreement::{
     Agreement, AgreementSettings, MemberChange, MemberNode, MemberSet, NodeId, NodeRole, NodeState, PeerMessage,
     RecordPlace, Shipment, Vote,
 };
-pub use shard::{InvalidPacket, NodeIdentity, NodeNames, PeerPacket, ShardNode};
+pub use driver::{ChangeOutcome, MemberStatus, NodeNotice, NodeObserver, NodeParts, NodeStatus, RunningMember};
+pub use net::{DiscoveredCluster, JoinError, PeerIdentity, discover};
+pub use shard::{ChangeRefusal, InvalidPacket, NodeIdentity, PeerPacket, ShardNode};

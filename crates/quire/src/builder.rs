@@ -10,6 +10,7 @@ use quire_shard::Shard;
 use quire_shard::graph_memory::{self, GraphMemory};
 
 use crate::database::Database;
+use crate::member_file::MemberFile;
 use crate::meta::{Meta, SHARD};
 use crate::profile::Profile;
 use crate::settings::Settings;
@@ -467,6 +468,15 @@ impl Builder {
                 id.unwrap_or_else(|| uuid::Uuid::new_v4().as_u128())
             })?,
         };
+        let node = MemberFile::read(&*components.storage, &path)?;
+        if let Some(file) = node.filter(|_| !is_member && !settings.read_only) {
+            let message = format!(
+                "{} is node {} of a cluster: serve it with `quire serve --cluster-listen`, or open it read-only",
+                path.display(),
+                file.node
+            );
+            return Err(Error::new(ErrorKind::InUse, message));
+        }
         let identity = Identity { database: meta.database, shard: 0 };
         let (storage, background) = (Arc::clone(&components.storage), components.background);
         let graph_memory = || match (settings.graph_memory_bytes, &settings.graph_memory_directory) {

@@ -89,11 +89,13 @@ mod parts;
 mod scratch;
 
 mod builder;
+mod member_file;
 mod meta;
 mod profile;
 
 mod access;
 mod administration;
+mod cluster_view;
 mod commits;
 mod database;
 mod durations;
@@ -109,6 +111,7 @@ pub mod tools;
 
 pub use access::{AccessControl, NewApiKey};
 pub use builder::{Builder, OpenedDatabase};
+pub use cluster_view::ClusterView;
 pub use commit::{
     BlockKey, Commit, EnqueueResult, Message, NewBlock, NewEdge, NewJob, Part, PartHandle, TypedReply, UniqueKey,
 };
@@ -131,6 +134,7 @@ pub use handles::{
 pub use handles::{GraphFilter, typed, typed_event};
 #[cfg(feature = "serde")]
 pub use json::{JsonEvent, ParseJson};
+pub use member_file::MemberFile;
 pub use outcome::{AcceptedCommit, Outcome, Reply};
 pub use passwords::{NewPassword, PASSWORD_BYTES_MAX, salted_credential, scram_credential};
 pub use profile::Profile;
@@ -144,10 +148,11 @@ pub use quire_model::{
     steps_of_bytes, steps_of_parsing,
 };
 pub use quire_shard::{
-    ACCESS_CHANGED, ACCESS_DENIED, AUDIT_GAP, AUDIT_STORE, AuditAuthor, AuditEvent, CommitRefusal, Duty, DutyFailure,
-    Error, ErrorKind, EventRef, Fingerprint, Guard, HiddenObject, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal,
-    LOGGED_IN, LOGIN_REFUSED, NotPermitted, OPENED_BYTES_MAX, OUTSIDE_QUEUE, Permissions, ReadView, Reason, Result,
-    TopicOwner, open_batch, open_batch_up_to, topic_name,
+    ACCESS_CHANGED, ACCESS_DENIED, AUDIT_GAP, AUDIT_STORE, AuditAuthor, AuditEvent, ClusterChange, ClusterControl,
+    ClusterLeader, ClusterRole, ClusterStatus, CommitRefusal, Duty, DutyFailure, Error, ErrorKind, EventRef,
+    Fingerprint, Guard, HiddenObject, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal, LOGGED_IN, LOGIN_REFUSED,
+    MemberProgress, NotPermitted, OPENED_BYTES_MAX, OUTSIDE_QUEUE, Permissions, ReadView, Reason, Result, TopicOwner,
+    open_batch, open_batch_up_to, topic_name,
 };
 pub use reading::PermittedView;
 pub use reports::{Statistics, StorageDurations};

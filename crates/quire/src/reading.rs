@@ -41,6 +41,12 @@ impl fmt::Debug for PermittedView<'_> {
     }
 }
 
+impl<'v> PermittedView<'v> {
+    pub(crate) fn new(view: &'v ReadView<'v>, guard: Option<&'v Guard>) -> Self {
+        PermittedView { view, guard }
+    }
+}
+
 impl PermittedView<'_> {
     /// Returns whether the client may perform the operation on the resource of this kind and name.
     pub fn permits(&self, kind: ResourceKind, name: &str, operation: Operation) -> bool {
@@ -269,7 +275,7 @@ impl Database {
     }
 
     /// The guard of the client, brought up to date.
-    fn current_guard(&self) -> Result<Option<&Guard>> {
+    pub(crate) fn current_guard(&self) -> Result<Option<&Guard>> {
         let Some(guard) = self.guard.as_deref() else { return Ok(None) };
         guard.refresh()?;
         Ok(Some(guard))

@@ -1,9 +1,11 @@
 //! The public error: a kind that says what the caller should do, and a message with the facts.
 
 use std::fmt;
+use std::sync::Arc;
 
 use quire_model::{Position, ReadError, ReadErrorKind};
 
+use crate::leader::ClusterLeader;
 use crate::models::UnknownModel;
 use crate::refusal::{CommitRefusal, Reason};
 use crate::{events, jobs, system};
@@ -79,19 +81,34 @@ struct ErrorInner {
     for_clients: Option<String>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     refusal: Option<CommitRefusal>,
+    leader: Option<Arc<ClusterLeader>>,
 }
 
 impl Error {
     /// For the crates of the database.
     #[doc(hidden)]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error(Box::new(ErrorInner { kind, message: message.into(), for_clients: None, source: None, refusal: None }))
+        Error(Box::new(ErrorInner {
+            kind,
+            message: message.into(),
+            for_clients: None,
+            source: None,
+            refusal: None,
+            leader: None,
+        }))
     }
 
     /// An error with `source` as its cause and message.
     fn of(kind: ErrorKind, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         let message = source.to_string();
-        Error(Box::new(ErrorInner { kind, message, for_clients: None, source: Some(Box::new(source)), refusal: None }))
+        Error(Box::new(ErrorInner {
+            kind,
+            message,
+            for_clients: None,
+            source: Some(Box::new(source)),
+            refusal: None,
+            leader: None,
+        }))
     }
 
     /// For the crates of the database.
@@ -113,7 +130,14 @@ impl Error {
         };
         let message = format!("can't {attempt} {}: {error}", path.display());
         let for_clients = path.file_name().map(|name| format!("can't {attempt} {}: {error}", name.display()));
-        Error(Box::new(ErrorInner { kind, message, for_clients, source: Some(Box::new(error)), refusal: None }))
+        Error(Box::new(ErrorInner {
+            kind,
+            message,
+            for_clients,
+            source: Some(Box::new(error)),
+            refusal: None,
+            leader: None,
+        }))
     }
 
     /// A refusal with a message of its own. For the crates of the database.
@@ -122,6 +146,18 @@ impl Error {
         let mut error = Error::from(refused);
         error.0.message = message.into();
         error
+    }
+
+    /// A request to a node that does not lead.
+    pub(crate) fn not_leader(message: String, leader: Option<Arc<ClusterLeader>>) -> Self {
+        let mut error = Error::new(ErrorKind::NotLeader, message);
+        error.0.leader = leader;
+        error
+    }
+
+    /// The leader of the cluster, of a request to another node that knows it.
+    pub fn leader(&self) -> Option<&ClusterLeader> {
+        self.0.leader.as_deref()
     }
 
     /// Returns the refusal of a commit, with its part and the facts; `None` for every other error.
@@ -142,7 +178,7 @@ impl Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ErrorInner { kind, message, for_clients: _, source, refusal } = &*self.0;
+        let ErrorInner { kind, message, for_clients: _, source, refusal, leader: _ } = &*self.0;
         f.debug_struct("Error")
             .field("kind", kind)
             .field("message", message)
@@ -246,7 +282,14 @@ impl From<CommitRefusal> for Error {
             _ => ErrorKind::Refused,
         };
         let message = refused.to_string();
-        Error(Box::new(ErrorInner { kind, message, for_clients: None, source: None, refusal: Some(refused) }))
+        Error(Box::new(ErrorInner {
+            kind,
+            message,
+            for_clients: None,
+            source: None,
+            refusal: Some(refused),
+            leader: None,
+        }))
     }
 }
 

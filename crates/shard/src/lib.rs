@@ -31,6 +31,8 @@ mod error;
 mod refusal;
 mod settings;
 
+mod cluster;
+mod leader;
 mod office;
 mod opening;
 mod replication;
@@ -75,6 +77,7 @@ pub use audit::{
 };
 pub use checkpoint::CheckpointSettings;
 pub use claims::NameLimits;
+pub use cluster::{ClusterChange, ClusterControl, ClusterRole, ClusterStatus, MemberProgress};
 pub use commands::{Commands, Replies};
 pub use compaction::KEYS_MAX;
 pub use compression::{OPENED_BYTES_MAX, open_batch, open_batch_up_to, opened, opened_within};
@@ -86,6 +89,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use idempotency::{
     Fingerprint, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyKey, IdempotencyMemory, IdempotencyRefusal, IdempotencySettings,
 };
+pub use leader::{ClusterLeader, NodeOffice};
 pub use models::{Models, StateInputs, UnknownModel, seed_of};
 pub use permitted::{Guard, Permissions, PermittedCommands};
 pub use refusal::{CommitRefusal, NotPermitted, Reason};

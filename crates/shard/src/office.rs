@@ -5,12 +5,14 @@
 //! lost office is appended.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use quire_log::{Log, Publisher, Term};
 use quire_model::Position;
 
+use crate::cluster::ClusterControl;
 use crate::error::{Error, ErrorKind, Result};
+use crate::leader::{ClusterLeader, NodeOffice};
 
 /// Which commits a shard decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub(crate) enum ShardOffice {
     Alone,
     /// Those of a leader, in its term.
     Leading(Term),
+    /// None, while the leader of this term hands its office over.
+    HandingOver(Term),
     /// None: another node leads, or none does.
     Following,
 }
@@ -39,19 +43,22 @@ impl ShardOffice {
         match self {
             ShardOffice::Alone => Some(last),
             ShardOffice::Leading(term) => Some(term),
-            ShardOffice::Following => None,
+            ShardOffice::HandingOver(_) | ShardOffice::Following => None,
         }
     }
 }
 
 /// What requests see of the office, without a lock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct OfficeStatus {
     /// From which published position on the shard serves clients: `ALWAYS`, `NEVER`, or the
     /// position of the record that began its term.
     serves_from: AtomicU64,
     /// The leader, as clients reach it.
-    leader: Mutex<Option<Arc<str>>>,
+    leader: Mutex<Option<Arc<ClusterLeader>>>,
+    /// `None` until the node of the cluster has begun.
+    node: Mutex<Option<NodeOffice>>,
+    control: OnceLock<Arc<dyn ClusterControl>>,
 }
 
 const ALWAYS: u64 = 0;
@@ -60,7 +67,7 @@ const NEVER: u64 = u64::MAX;
 impl OfficeStatus {
     pub(crate) fn of(office: ShardOffice) -> Self {
         let serves_from = if office == ShardOffice::Alone { ALWAYS } else { NEVER };
-        OfficeStatus { serves_from: AtomicU64::new(serves_from), leader: Mutex::default() }
+        OfficeStatus { serves_from: AtomicU64::new(serves_from), ..OfficeStatus::default() }
     }
 
     /// Whether the shard is a node of a cluster.
@@ -85,11 +92,27 @@ impl OfficeStatus {
         self.serves_from.store(NEVER, Ordering::Release);
     }
 
-    pub(crate) fn set_leader(&self, leader: Option<Arc<str>>) {
+    pub(crate) fn set_control(&self, control: Arc<dyn ClusterControl>) {
+        let _ = self.control.set(control);
+    }
+
+    pub(crate) fn control(&self) -> Option<Arc<dyn ClusterControl>> {
+        self.control.get().cloned()
+    }
+
+    pub(crate) fn note_node(&self, node: NodeOffice) {
+        *self.node.lock().unwrap_or_else(PoisonError::into_inner) = Some(node);
+    }
+
+    pub(crate) fn node(&self) -> Option<NodeOffice> {
+        *self.node.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_leader(&self, leader: Option<Arc<ClusterLeader>>) {
         *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = leader;
     }
 
-    pub(crate) fn leader(&self) -> Option<Arc<str>> {
+    pub(crate) fn leader(&self) -> Option<Arc<ClusterLeader>> {
         self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -107,20 +130,25 @@ impl OfficeStatus {
         if error.kind() == ErrorKind::NotLeader { self.not_leader() } else { error }
     }
 
+    /// The error of a request that only a leader carries out.
     #[cold]
-    fn not_leader(&self) -> Error {
-        let message = match (self.decides(), self.leader()) {
-            (true, _) => "this node has just become the leader, and does not serve yet; repeat the request".to_owned(),
+    pub(crate) fn not_leader(&self) -> Error {
+        let leader = self.leader();
+        let message = match (self.decides(), &leader) {
+            (true, _) => {
+                "this node leads, and does not serve yet or hands its office over; repeat the request".to_owned()
+            }
             (false, Some(leader)) => format!("this node is not the leader; send the request to {leader}"),
             (false, None) => "the cluster has no leader now; repeat the request".to_owned(),
         };
-        Error::new(ErrorKind::NotLeader, message)
+        Error::not_leader(message, leader)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::MemberAddresses;
 
     #[test]
     fn a_leader_serves_from_the_publication_of_its_first_record_on() {
@@ -132,8 +160,11 @@ mod tests {
             })
         };
         assert!(refusal(9).unwrap_err().contains("no leader now"));
-        status.set_leader(Some("node 2".into()));
-        assert!(refusal(9).unwrap_err().contains("send the request to node 2"));
+        let addresses = MemberAddresses { http: "10.0.0.2:7070".into(), ..MemberAddresses::default() };
+        let leader = Arc::new(ClusterLeader { node: 2, addresses });
+        status.set_leader(Some(Arc::clone(&leader)));
+        assert!(refusal(9).unwrap_err().contains("send the request to node 2 (http://10.0.0.2:7070)"));
+        assert_eq!(status.check_serves(|| Position::new(9)).unwrap_err().leader(), Some(&*leader));
         status.leads_from(Position::new(7));
         assert!(refusal(6).unwrap_err().contains("does not serve yet"));
         assert_eq!(refusal(7), Ok(()));

@@ -12,16 +12,19 @@
 
 use std::sync::Arc;
 
-use quire_log::{Clock, Mark, RecordCopy, Term};
-use quire_model::{Effects, NewEntry};
+use quire_log::{AppendedRecord, Clock, Mark, RecordCopy, Term};
+use quire_model::codec::Encoder;
+use quire_model::{Effects, EntryKind, NewEntry, Timestamp};
 
-use crate::decide::apply_last;
-use crate::error::Result;
+use crate::cluster::ClusterControl;
+use crate::decide::{WriterState, apply_last};
+use crate::error::{Error, ErrorKind, Result};
 use crate::graph;
+use crate::leader::{ClusterLeader, NodeOffice};
 use crate::logged_state::LoggedState;
 use crate::office::ShardOffice;
 use crate::shard::Shard;
-use crate::system::{TermBegun, term_begun_kind};
+use crate::system::{MemberRecord, TermBegun, member_record_kind, term_begun_kind};
 
 impl Shard {
     /// Begins the office of this node as the leader: appends the record that begins the term, and
@@ -37,13 +40,38 @@ impl Shard {
         self.logged().begin_term(term, node)
     }
 
+    /// Appends the record that sets a member of the cluster. Returns the record.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotLeader`](crate::ErrorKind::NotLeader) when this node does not lead.
+    /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Io`](crate::ErrorKind::Io)
+    /// and [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    pub fn append_member(&self, record: &MemberRecord) -> Result<Mark> {
+        self.logged().append_member(record)
+    }
+
+    /// Decides no commits, while this node hands its office over, or decides commits again. The
+    /// tickets of earlier commits stay open. Does nothing on a node that does not lead.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed) after a failure of the log.
+    pub fn hand_over(&self, hands_over: bool) -> Result<()> {
+        let mut state = self.logged().write()?;
+        state.office = match (state.office, hands_over) {
+            (ShardOffice::Leading(term), true) => ShardOffice::HandingOver(term),
+            (ShardOffice::HandingOver(term), false) => ShardOffice::Leading(term),
+            (office, _) => office,
+        };
+        Ok(())
+    }
+
     /// Ends the office of this node: it decides no commits. Each open ticket ends with
     /// [`ErrorKind::Unsettled`](crate::ErrorKind::Unsettled), because another node decides whether
     /// its commit survives. `leader` is the node that leads, as clients reach it.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed) after a failure of the log.
-    pub fn stand_down(&self, leader: Option<Arc<str>>) -> Result<()> {
+    pub fn stand_down(&self, leader: Option<Arc<ClusterLeader>>) -> Result<()> {
         self.logged().stand_down(leader)
     }
 
@@ -79,8 +107,34 @@ impl Shard {
         self.logged().office.is_member()
     }
 
+    /// Notes the node of the cluster that drives this shard, once.
+    pub fn set_cluster_control(&self, control: Arc<dyn ClusterControl>) {
+        self.logged().office.set_control(control);
+    }
+
+    /// The node of the cluster that drives this shard, if there is one.
+    pub fn cluster_control(&self) -> Option<Arc<dyn ClusterControl>> {
+        self.logged().office.control()
+    }
+
+    /// The error of a request that only the leader of a cluster carries out.
+    pub fn not_leader(&self) -> Error {
+        self.logged().office.not_leader()
+    }
+
+    /// Notes which node of the cluster this is, and which one leads.
+    pub fn note_node(&self, node: NodeOffice) {
+        self.logged().office.note_node(node);
+    }
+
+    /// Which node of a cluster this is, and which one leads. `None` for a shard without other
+    /// nodes, and until its node has begun.
+    pub fn node(&self) -> Option<NodeOffice> {
+        self.logged().office.node()
+    }
+
     /// The leader of the cluster as clients reach it, if another node is the leader.
-    pub fn leader(&self) -> Option<Arc<str>> {
+    pub fn leader(&self) -> Option<Arc<ClusterLeader>> {
         self.logged().office.leader()
     }
 
@@ -117,14 +171,7 @@ impl LoggedState {
             let mut state = self.write()?;
             let state = &mut *state;
             assert_eq!(state.office, ShardOffice::Following, "a node begins one term after the other");
-            let mut turn = state.writer.turn()?;
-            while turn.follow()?.is_some() {}
-            let mut draft = turn.begin_at(now, term);
-            let body = TermBegun { node }.encode();
-            draft.push(NewEntry { kind: term_begun_kind(), tags: &[], sequenced: None, body: &[&body] });
-            let appended = draft.append_to_free()?;
-            let lookups = &mut graph::SlotLookups::default();
-            apply_last(&state.writer, &mut state.models, lookups, &mut state.forgotten, &mut state.is_torn)?;
+            let appended = append_own(state, now, term, term_begun_kind(), &TermBegun { node }.encode())?;
             state.office = ShardOffice::Leading(term);
             self.office.leads_from(appended.basis.position());
             self.office.set_leader(None);
@@ -138,7 +185,23 @@ impl LoggedState {
         Ok(mark)
     }
 
-    fn stand_down(&self, leader: Option<Arc<str>>) -> Result<()> {
+    fn append_member(&self, record: &MemberRecord) -> Result<Mark> {
+        let now = self.log.clock().now();
+        let (mark, woken) = {
+            let mut state = self.write()?;
+            let ShardOffice::Leading(term) = state.office else {
+                return Err(self.office.explain(Error::new(ErrorKind::NotLeader, "only the leader changes members")));
+            };
+            let mut body = Encoder::new();
+            record.encode(&mut body);
+            let appended = append_own(&mut state, now, term, member_record_kind(), body.as_slice())?;
+            (appended.basis.mark, appended.woken)
+        };
+        drop(woken);
+        Ok(mark)
+    }
+
+    fn stand_down(&self, leader: Option<Arc<ClusterLeader>>) -> Result<()> {
         self.office.set_leader(leader);
         let woken = {
             let mut state = self.write()?;
@@ -168,6 +231,24 @@ impl LoggedState {
     }
 }
 
+/// Appends a record of this node with one entry, in this term, and applies it.
+fn append_own(
+    state: &mut WriterState,
+    now: Timestamp,
+    term: Term,
+    kind: EntryKind,
+    body: &[u8],
+) -> Result<AppendedRecord> {
+    let mut turn = state.writer.turn()?;
+    while turn.follow()?.is_some() {}
+    let mut draft = turn.begin_at(now, term);
+    draft.push(NewEntry { kind, tags: &[], sequenced: None, body: &[body] });
+    let appended = draft.append_to_free()?;
+    let lookups = &mut graph::SlotLookups::default();
+    apply_last(&state.writer, &mut state.models, lookups, &mut state.forgotten, &mut state.is_torn)?;
+    Ok(appended)
+}
+
 #[cfg(test)]
 mod tests {
     use quire_log::{Background, Clock, Components, Durability, Identity, Publisher, Settings, SystemClock};
@@ -179,6 +260,7 @@ mod tests {
     use crate::jobs::{self, JobSpec};
     use crate::permitted::PermittedCommands;
     use crate::settings::ShardSettings;
+    use crate::system::{ClusterMember, MemberAddresses, MemberRole};
     use crate::{Duty, graph_memory, testing};
 
     const TERM: Term = Term::new(3);
@@ -198,6 +280,10 @@ mod tests {
         let commands = [jobs::Command::Enqueue { queue, job: JobSpec::new(b"") }];
         let commands = PermittedCommands::by_owner(Commands { jobs: &commands, ..Commands::default() });
         shard.commit(shard.log().clock().now(), &commands, &mut Replies::default())
+    }
+
+    fn node(node: u64) -> Arc<ClusterLeader> {
+        Arc::new(ClusterLeader { node, addresses: MemberAddresses::default() })
     }
 
     /// Copies the records that `to` lacks.
@@ -221,7 +307,7 @@ mod tests {
         assert_eq!(first.mark.term, TERM);
         copy(&leader, &follower);
         assert_eq!(leader.saved_state().expect("whole"), follower.saved_state().expect("whole"));
-        follower.stand_down(Some("node 1".into())).expect("stood down");
+        follower.stand_down(Some(node(1))).expect("stood down");
         assert!(enqueue(&follower, "mails").expect_err("no leader").to_string().contains("node 1"));
         assert!(follower.read(None, |_| ()).expect_err("no leader").to_string().contains("node 1"));
         leader.log().publish(first.mark).expect("published");
@@ -234,7 +320,7 @@ mod tests {
         follower.read(None, |view| view.jobs.queue_stats("mails").expect("copied")).expect("it serves");
         // The old leader has a commit that nobody else has.
         let lost = enqueue(&leader, "lost").expect("decided").rests_on;
-        leader.stand_down(Some("node 2".into())).expect("stood down");
+        leader.stand_down(Some(node(2))).expect("stood down");
         assert!(matches!(leader.log().wait(lost), Err(quire_log::Error::Unsettled { .. })));
         leader.truncate_after(first.mark).expect("truncated");
         copy(&follower, &leader);
@@ -256,8 +342,35 @@ mod tests {
             shard.carry_out(duty).expect("nothing to do");
         }
         assert_eq!(shard.log().appended(), last);
+        let record = MemberRecord {
+            node: 2,
+            member: ClusterMember { role: MemberRole::Learner, incarnation: 1, addresses: MemberAddresses::default() },
+        };
+        assert_eq!(shard.append_member(&record).expect_err("no leader").kind(), ErrorKind::NotLeader);
+        assert_eq!(shard.log().appended(), last);
         assert_eq!(shard.compact_whole().expect_err("kept").kind(), ErrorKind::Invalid);
         assert!(shard.failing().is_empty());
+    }
+
+    #[test]
+    fn a_leader_that_hands_over_decides_nothing_and_may_decide_again() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let shard = member(directory.path());
+        let begun = shard.begin_term(TERM, 1).expect("begun");
+        let open = enqueue(&shard, "mails").expect("decided").rests_on;
+        shard.hand_over(true).expect("paused");
+        let refused = enqueue(&shard, "mails").expect_err("paused");
+        assert_eq!(refused.kind(), ErrorKind::NotLeader);
+        assert!(refused.to_string().contains("hands its office over"), "{refused}");
+        shard.hand_over(false).expect("resumed");
+        enqueue(&shard, "mails").expect("decided");
+        shard.log().publish(open.mark).expect("published");
+        assert!(open.position() > begun.position);
+        shard.log().wait(open).expect("its ticket stayed open");
+        shard.hand_over(true).expect("paused");
+        shard.stand_down(None).expect("stood down");
+        shard.hand_over(false).expect("nothing to resume");
+        assert_eq!(enqueue(&shard, "mails").expect_err("no leader").kind(), ErrorKind::NotLeader);
     }
 
     #[test]

@@ -189,6 +189,15 @@ impl Shard {
         }
     }
 
+    /// Reads the state that this node has applied, also where it does not lead.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    pub fn read_local<T>(&self, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<T> {
+        let state = self.logged.read_latest()?;
+        Ok(look(&ReadView::of(&state, &state.writer.reader())))
+    }
+
     /// Returns users, keys, roles and rules as this node has applied them, also where it does not
     /// lead, and the record that they rest on.
     ///

@@ -5,28 +5,33 @@ use alloc::string::String;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Place, Position};
 
-use crate::System;
 use crate::codec::{
     put_key, put_quota, put_role, put_rule, put_subject, put_user, read_bool, read_key, read_quota, read_role,
     read_rule, read_secret, read_subject, read_user, unlike,
 };
 use crate::state::PutEntry;
+use crate::{MemberRecord, MemberRole, System};
 
-/// The version of the checkpoint. Version 1 has no secret, and version 2 no quotas.
+/// The version of a checkpoint without members. Version 1 has no secret, and version 2 no quotas.
 const VERSION: u8 = 3;
 
+/// The version of a checkpoint with members of a cluster.
+const VERSION_WITH_MEMBERS: u8 = 4;
+
 impl System {
-    /// Version 3, then the state. The bytes of users, keys and roles are those of entry bodies. The
-    /// place of a user or key is that of its entry:
+    /// The version, 3 or 4, then the state. The bytes of users, keys and roles are those of entry
+    /// bodies. The place of a user or key is that of its entry:
     ///
     /// ```text
-    /// 3 │ enabled u8 │ changed at v │ n v, n × (place, user +) │ n v, n × (place, key +)
+    /// 3 or 4 │ enabled u8 │ changed at v │ n v, n × (place, user +) │ n v, n × (place, key +)
     ///   │ n v, n × role + │ n v, n × (holder, rule) │ secret +, empty without one
     ///   │ n v, n × quota
+    ///   │ from version 4 on: n v, n × (member +), n v, n × (position v, node u64, role u8)
     /// place: position v, index v
     /// ```
     pub(crate) fn save_to(&self, out: &mut Encoder) {
-        out.u8(VERSION).u8(u8::from(self.is_enabled));
+        let version = if self.members.is_empty() { VERSION } else { VERSION_WITH_MEMBERS };
+        out.u8(version).u8(u8::from(self.is_enabled));
         out.varint(self.changed_at.get());
         let mut body = Encoder::new();
         out.varint(self.users.size() as u64);
@@ -59,12 +64,29 @@ impl System {
         for (entity, kind, value) in self.quotas() {
             put_quota(entity, kind, Some(value), out);
         }
+        if version == VERSION_WITH_MEMBERS {
+            self.save_members_to(out);
+        }
+    }
+
+    fn save_members_to(&self, out: &mut Encoder) {
+        let mut body = Encoder::new();
+        out.varint(self.members.size() as u64);
+        for (node, member) in self.members() {
+            MemberRecord { node, member: member.clone() }.encode(&mut body);
+            out.bytes(body.as_slice());
+            body.clear();
+        }
+        out.varint(self.member_changes.size() as u64);
+        for (position, node, role) in self.member_changes() {
+            out.varint(position.get()).u64(node).u8(role.number());
+        }
     }
 
     pub(crate) fn load_from(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         let version = from.u8()?;
-        if !(1..=VERSION).contains(&version) {
-            return Err(unlike("version 1 to 3 of the access rules", from));
+        if !(1..=VERSION_WITH_MEMBERS).contains(&version) {
+            return Err(unlike("version 1 to 4 of the access rules", from));
         }
         let is_enabled = read_bool(from)?;
         let mut system = System { is_enabled, changed_at: Position::new(from.varint()?), ..System::default() };
@@ -98,6 +120,16 @@ impl System {
                 let (entity, kind, value) = read_quota(from)?;
                 let value = value.ok_or(unlike("the value of a quota", from))?;
                 system.quotas.insert_mut((entity, kind), value);
+            }
+        }
+        if version > 3 {
+            for _ in 0..from.varint()? {
+                let MemberRecord { node, member } = read_whole(from, MemberRecord::read)?;
+                system.members.insert_mut(node, member);
+            }
+            for _ in 0..from.varint()? {
+                let position = Position::new(from.varint()?);
+                system.member_changes.insert_mut(position, (from.u64()?, MemberRole::read(from)?));
             }
         }
         Ok(system)

@@ -28,6 +28,7 @@ pub(crate) const STATE_SET: EntryKind = kind(9);
 pub(crate) const SECRET_PUT: EntryKind = kind(10);
 pub(crate) const QUOTA_PUT: EntryKind = kind(11);
 pub(crate) const TERM_BEGUN: EntryKind = kind(12);
+pub(crate) const MEMBER_SET: EntryKind = kind(13);
 
 /// The flags of a key.
 const ENABLED: u8 = 1;

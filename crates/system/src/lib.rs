@@ -19,7 +19,8 @@
 //! A denial wins over every permission. Without a rule, everything is denied. Until access control
 //! is enabled, the rules have no effect.
 //!
-//! A leader of a cluster begins its term with an entry of this model, [`TermBegun`].
+//! A leader of a cluster begins its term with an entry of this model, [`TermBegun`], and
+//! changes its members with others, [`MemberRecord`].
 //!
 //! Random numbers and hashes come from outside: the model receives the id of a key and the hash of
 //! its secret, never the secret.
@@ -52,6 +53,7 @@ mod decide;
 
 mod checkpoint;
 
+mod member;
 mod term;
 
 mod grants;
@@ -64,6 +66,9 @@ pub use key::{ApiKey, KEY_PREFIX, KeyId, KeyText, NotAKey, SecretHash};
 pub use limits::{
     KEY_RULES_MAX, KEYS_MAX, NAME_BYTES_MAX, NOTE_BYTES_MAX, QUOTAS_MAX, ROLE_RULES_MAX, ROLES_MAX, RULES_MAX,
     USER_ROLES_MAX, USERS_MAX,
+};
+pub use member::{
+    ClusterMember, MEMBER_ADDRESS_BYTES_MAX, MemberAddresses, MemberRecord, MemberRole, member_record_kind,
 };
 pub use name::{AccessNameProblem, is_access_name};
 pub use quota::{QuotaEntity, QuotaKind, QuotaName, QuotaValue};

@@ -9,8 +9,8 @@ use quire_model::{
 };
 
 use crate::change::AccessChange;
-use crate::codec::TERM_BEGUN;
-use crate::{Command, Refusal, Reply, System, TermBegun};
+use crate::codec::{MEMBER_SET, TERM_BEGUN};
+use crate::{Command, MemberRecord, Refusal, Reply, System, TermBegun};
 
 impl Model for System {
     const ID: ModelId = ModelId::SYSTEM;
@@ -73,15 +73,21 @@ impl Model for System {
     }
 
     fn check_applicable(&self, entry: &Entry<'_>) -> Result<(), &'static str> {
-        if entry.kind == TERM_BEGUN {
-            return TermBegun::decode(entry.body).map_or(Err("this program can't read the entry"), |_| Ok(()));
-        }
-        AccessChange::decode(entry.kind, entry.body).map_or(Err("this program can't read the entry"), |_| Ok(()))
+        let decoded = match entry.kind {
+            TERM_BEGUN => TermBegun::decode(entry.body).map(drop),
+            MEMBER_SET => MemberRecord::decode(entry.body).map(drop),
+            kind => AccessChange::decode(kind, entry.body).map(drop),
+        };
+        decoded.map_err(|_| "this program can't read the entry")
     }
 
     fn apply(&mut self, entry: &Entry<'_>) {
         if entry.kind == TERM_BEGUN {
             return;
+        }
+        if entry.kind == MEMBER_SET {
+            let record = MemberRecord::decode(entry.body).expect("the log verified the body of the entry");
+            return self.set_member(record, entry.place.position);
         }
         let change = AccessChange::decode(entry.kind, entry.body).expect("the log verified the body of the entry");
         self.change(change, entry.place);

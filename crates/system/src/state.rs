@@ -11,8 +11,8 @@ use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
 use crate::change::AccessChange;
 use crate::{
-    AccessRule, ApiKey, BuiltInRole, DatabaseSecret, KeyId, QuotaEntity, QuotaKind, QuotaValue, RuleSubject,
-    ScramCredential,
+    AccessRule, ApiKey, BuiltInRole, ClusterMember, DatabaseSecret, KeyId, MemberRole, QuotaEntity, QuotaKind,
+    QuotaValue, RuleSubject, ScramCredential,
 };
 
 /// Principals, credentials, roles and rules of a database.
@@ -27,6 +27,10 @@ pub struct System {
     pub(crate) rules: RedBlackTreeSetSync<(RuleSubject, AccessRule)>,
     pub(crate) secret: Option<DatabaseSecret>,
     pub(crate) quotas: RedBlackTreeMapSync<(QuotaEntity, QuotaKind), QuotaValue>,
+    /// The members of the cluster, with those that were removed.
+    pub(crate) members: RedBlackTreeMapSync<u64, ClusterMember>,
+    /// The records that changed members, by position.
+    pub(crate) member_changes: RedBlackTreeMapSync<Position, (u64, MemberRole)>,
 }
 
 /// A value with credentials, and the entry that has it: earlier entries leave the disk.
@@ -105,7 +109,7 @@ impl System {
 
     /// Whether nothing was ever changed: such a state is not written to checkpoints.
     pub fn is_unused(&self) -> bool {
-        self.changed_at == Position::ZERO
+        self.changed_at == Position::ZERO && self.members.is_empty()
     }
 
     /// Applies the change of the entry at this place. A dropped user loses its keys and its rules,

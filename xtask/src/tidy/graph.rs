@@ -52,8 +52,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // A client shares the shapes of requests and replies with the server, and the ids and the
     // worker's types with the embedded API.
     ("quire-client", &["quire", "quire-api"]),
-    // It replicates a shard, whose records it knows by their positions and terms only.
-    ("quire-cluster", &["quire-log", "quire-model", "quire-shard"]),
+    // It replicates a shard, whose records it knows by their positions and terms, and those of the
+    // model `system` that set members.
+    // Its connections are accepted like all others.
+    ("quire-cluster", &["quire-log", "quire-model", "quire-shard", "quire-system", "quire-access"]),
     // It knows SQLite and no database.
     ("quire-vtab", &[]),
     // SQL reads what the permitted reads of the database show.
@@ -72,6 +74,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "quire-jobs",
             "quire-graph",
             "quire-access",
+            "quire-cluster",
             "quire-client",
             "quire-kafka",
             "quire-http",
@@ -101,7 +104,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const ONLY_IN: &[(&str, &[&str], &str)] = &[
     (
         "tokio",
-        &["quire", "quire-access", "quire-kafka", "quire-http", "quire-grpc", "quire-cli", "quire-bench"],
+        &[
+            "quire",
+            "quire-access",
+            "quire-cluster",
+            "quire-kafka",
+            "quire-http",
+            "quire-grpc",
+            "quire-cli",
+            "quire-bench",
+        ],
         "the core knows no async runtime",
     ),
     ("axum", &["quire-http"], "the database knows no wire format"),

@@ -53,6 +53,7 @@ pub(super) struct TlsState {
 /// session of one is not resumed in another.
 #[derive(Debug)]
 struct ProtocolConfigs {
+    cluster: Arc<ServerConfig>,
     grpc: Arc<ServerConfig>,
     http: Arc<ServerConfig>,
     kafka: Arc<ServerConfig>,
@@ -177,6 +178,7 @@ impl TlsState {
             io::Result::Ok(Arc::new(config))
         };
         let configs = ProtocolConfigs {
+            cluster: config_of(TlsProtocol::Cluster)?,
             grpc: config_of(TlsProtocol::Grpc)?,
             http: config_of(TlsProtocol::Http)?,
             kafka: config_of(TlsProtocol::Kafka)?,
@@ -186,6 +188,7 @@ impl TlsState {
 
     pub(super) fn config(&self, protocol: TlsProtocol) -> &Arc<ServerConfig> {
         match protocol {
+            TlsProtocol::Cluster => &self.configs.cluster,
             TlsProtocol::Grpc => &self.configs.grpc,
             TlsProtocol::Http => &self.configs.http,
             TlsProtocol::Kafka => &self.configs.kafka,
@@ -205,12 +208,12 @@ impl TlsState {
 }
 
 #[cfg(feature = "aws-lc")]
-fn provider() -> CryptoProvider {
+pub(super) fn provider() -> CryptoProvider {
     rustls::crypto::aws_lc_rs::default_provider()
 }
 
 #[cfg(not(feature = "aws-lc"))]
-fn provider() -> CryptoProvider {
+pub(super) fn provider() -> CryptoProvider {
     rustls::crypto::ring::default_provider()
 }
 
@@ -229,10 +232,7 @@ fn client_verifier(settings: &TlsSettings, provider: &Arc<CryptoProvider>) -> io
     else {
         return Ok(WebPkiClientVerifier::no_client_auth());
     };
-    let mut roots = RootCertStore::empty();
-    for root in certificates(path)? {
-        roots.add(root).map_err(|error| at(path, error))?;
-    }
+    let roots = roots_of(path)?;
     let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
     for path in &settings.client_crls {
         let read = read(path)?;
@@ -250,13 +250,21 @@ fn client_verifier(settings: &TlsSettings, provider: &Arc<CryptoProvider>) -> io
     verifier.build().map_err(|error| at(path, format!("with its CRLs: {error}")))
 }
 
-fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+pub(super) fn roots_of(path: &Path) -> io::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for root in certificates(path)? {
+        roots.add(root).map_err(|error| at(path, error))?;
+    }
+    Ok(roots)
+}
+
+pub(super) fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     let certificates = CertificateDer::pem_slice_iter(&read(path)?).collect::<Result<Vec<_>, _>>();
     let certificates = certificates.map_err(|error| at(path, format!("not PEM: {error}")))?;
     if certificates.is_empty() { Err(at(path, "the file has no certificate")) } else { Ok(certificates) }
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let metadata = fs::metadata(path).map_err(|error| at(path, error))?;
     // A pipe would wait for its other end.
     if !metadata.is_file() {
@@ -268,6 +276,6 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     fs::read(path).map_err(|error| at(path, error))
 }
 
-fn at(path: &Path, error: impl std::fmt::Display) -> io::Error {
+pub(super) fn at(path: &Path, error: impl std::fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("can't use {} for TLS: {error}", path.display()))
 }

@@ -57,6 +57,8 @@ pub enum TlsProtocol {
     Http,
     /// The Kafka protocol: a client names none.
     Kafka,
+    /// Between nodes of a cluster.
+    Cluster,
 }
 
 impl ClientCertificates {
@@ -109,13 +111,14 @@ impl TlsProtocol {
             TlsProtocol::Grpc => &[b"h2", b"http/1.1"],
             TlsProtocol::Http => &[b"http/1.1"],
             TlsProtocol::Kafka => &[b"kafka"],
+            TlsProtocol::Cluster => &[b"quire-cluster"],
         };
         names.iter().map(|name| name.to_vec()).collect()
     }
 
     /// Whether a client must negotiate one.
     pub(super) fn requires_negotiation(self) -> bool {
-        self == TlsProtocol::Grpc
+        matches!(self, TlsProtocol::Grpc | TlsProtocol::Cluster)
     }
 }
 

@@ -56,6 +56,18 @@ impl MemberSet {
         of(&self.voters) && of(&self.outgoing)
     }
 
+    /// The members after a change of one member.
+    pub(crate) fn after(mut self, change: &MemberChange) -> Self {
+        assert_eq!((change.len(), self.is_joint()), (1, false), "a change of one member");
+        for node in change.voters.iter().chain(&change.learners).chain(&change.removed) {
+            self.voters.remove(node);
+            self.learners.remove(node);
+        }
+        self.voters.extend(&change.voters);
+        self.learners.extend(&change.learners);
+        self
+    }
+
     pub(super) fn to_raft(&self) -> ConfState {
         let list = |nodes: &BTreeSet<NodeId>| nodes.iter().map(|node| node.get()).collect::<Vec<_>>();
         let mut state = ConfState::default();

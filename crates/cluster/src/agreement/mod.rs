@@ -23,7 +23,7 @@ use std::fmt;
 
 use quire_log::Term;
 use quire_model::Position;
-use raft::eraftpb::{Entry, EntryType, Snapshot};
+use raft::eraftpb::{Entry, EntryType, MessageType, Snapshot};
 use raft::{Changer, Config, RawNode, SnapshotStatus, StateRole};
 
 pub use members::{MemberChange, MemberSet};
@@ -32,6 +32,9 @@ pub use node::{MemberNode, Shipment};
 pub use place::{NodeId, NodeRole, NodeState, RecordPlace, Vote};
 
 use store::NodeStorage;
+
+/// How far the term of a message may be beyond that of the node.
+const TERMS_AHEAD_MAX: u64 = 1 << 20;
 
 /// How many records are reported to `raft` at once.
 const REPORTED_MAX: u64 = 1_024;
@@ -244,6 +247,81 @@ impl<N: MemberNode> Agreement<N> {
         // Messages of nodes that are no longer members are refused by `raft`, and answer nothing.
         let _ = self.raft.step(message.0);
         self.settle()
+    }
+
+    /// Checks that a message of another node does not contradict the log of this one. `raft` takes
+    /// that for granted, and panics otherwise.
+    ///
+    /// # Errors
+    /// The contradiction.
+    pub fn check_message(&self, message: &PeerMessage) -> Result<(), String> {
+        let (raft, message) = (&self.raft.raft, &message.0);
+        let (last, committed) = (raft.raft_log.last_index(), raft.raft_log.committed);
+        if message.term > raft.term + TERMS_AHEAD_MAX {
+            return Err(format!("its term {} is far beyond term {}", message.term, raft.term));
+        }
+        let is_stale = message.term < raft.term;
+        match message.get_msg_type() {
+            MessageType::MsgHeartbeat if !is_stale && message.commit > last => Err(format!(
+                "it knows that this node had record {}, and the log here ends with record {last}: the data directory was replaced or lost records; remove this node from the cluster, and join with an empty directory and another number",
+                message.commit
+            )),
+            MessageType::MsgAppend if !is_stale => {
+                let published = message.get_entries().iter().filter(|entry| entry.index <= committed);
+                for entry in published {
+                    let known = self.node().term(Position::new(entry.index)).map(|term| u64::from(term.get()));
+                    if known != Some(entry.term) {
+                        return Err(format!("it has another record {} than the published one", entry.index));
+                    }
+                }
+                Ok(())
+            }
+            MessageType::MsgAppendResponse if !message.reject && message.index > last => {
+                Err(format!("it acknowledges record {}, and the log ends with record {last}", message.index))
+            }
+            _ if message.request_snapshot != 0 => Err("it asks for files".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that messages to a node were lost. They are sent again when it answers.
+    pub fn unreachable(&mut self, node: NodeId) {
+        self.raft.report_unreachable(node.get());
+    }
+
+    /// Notes that the process of the leader has probably ended. This node forgets the leader, so
+    /// that another one may be elected at once. Returns whether it followed a leader.
+    ///
+    /// # Errors
+    /// The failure of the node.
+    pub fn lose_leader(&mut self) -> Result<bool, N::Failure> {
+        let raft = &mut self.raft.raft;
+        let is_lost = self.state.role == NodeRole::Follower && raft.leader_id != raft::INVALID_ID;
+        if is_lost {
+            raft.become_follower(raft.term, raft::INVALID_ID);
+            self.settle()?;
+        }
+        Ok(is_lost)
+    }
+
+    /// Asks the others for their votes now, if this node follows no leader and its disk is level.
+    ///
+    /// # Errors
+    /// The failure of the node.
+    pub fn campaign(&mut self) -> Result<(), N::Failure> {
+        let is_free = self.state.role == NodeRole::Follower && self.state.leader.is_none();
+        if is_free && self.unsynced.is_empty() && self.raft.raft.promotable() {
+            // A node that waits for a change of the members to take effect asks later.
+            let _ = self.raft.campaign();
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    /// The last record that each member has acknowledged, as far as this node knows as the leader.
+    pub fn progress(&self) -> Vec<(NodeId, Position)> {
+        let all = self.raft.raft.prs().iter();
+        all.filter_map(|(node, progress)| Some((NodeId::new(*node)?, Position::new(progress.matched)))).collect()
     }
 
     /// Notes whether a shipment reached a node.

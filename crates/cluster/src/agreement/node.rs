@@ -31,9 +31,15 @@ pub trait MemberNode {
     fn start(&self) -> (RecordPlace, MemberSet);
 
     /// The position up to which the records are known to be published when the agreement begins,
-    /// such as that of a checkpoint. No change of the members is after the start and up to here.
+    /// such as that of a checkpoint.
     fn published(&self) -> Position {
         self.start().0.position
+    }
+
+    /// The members that are in force at [`MemberNode::published`]. By default those of the start:
+    /// then no change of the members is after the start and up to that position.
+    fn published_members(&self) -> MemberSet {
+        self.start().1
     }
 
     /// The last record of the log, synced or not.

@@ -47,7 +47,7 @@ impl<N: MemberNode> NodeStorage<N> {
 
 impl<N: MemberNode> Storage for NodeStorage<N> {
     fn initial_state(&self) -> raft::Result<RaftState> {
-        let (vote, (start, members)) = (self.node.vote(), self.node.start());
+        let (vote, (start, _), members) = (self.node.vote(), self.node.start(), self.node.published_members());
         let mut state = RaftState { conf_state: members.to_raft(), ..RaftState::default() };
         state.hard_state.term = vote.term.get().into();
         state.hard_state.vote = vote.node.map_or(0, |node| node.get());

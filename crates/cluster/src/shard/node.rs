@@ -1,17 +1,19 @@
 //! [`ShardNode`]: the log, the vote and the messages of a shard, for its agreement.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use quire_log::{Office, RecordCopy, Term};
 use quire_model::Position;
-use quire_shard::{Error, ErrorKind, Result, Shard};
+use quire_shard::{ClusterLeader, Error, ErrorKind, NodeOffice, Result, Shard};
+use quire_system::{ClusterMember, MemberRecord};
 
+use super::changes::{ChangeRefusal, MemberChanges, change_in, check_member, member_of};
 use super::packet::PeerPacket;
 use super::terms::TermStarts;
 use crate::agreement::{
-    MemberChange, MemberNode, MemberSet, NodeId, NodeRole, NodeState, PeerMessage, RecordPlace, Shipment, Vote,
+    Agreement, MemberChange, MemberNode, MemberSet, NodeId, NodeRole, NodeState, PeerMessage, RecordPlace, Shipment,
+    Vote,
 };
 
 /// What makes a node the one that the others know.
@@ -21,36 +23,20 @@ pub struct NodeIdentity {
     pub node: NodeId,
     /// A random number, made with its directory. A node with another directory is another node.
     pub incarnation: u128,
-    /// The members of the cluster.
+    /// The members before the first record that changes them: the founder itself, and none on a
+    /// node that joined.
     pub members: MemberSet,
 }
 
-/// The names of the other nodes, as clients reach them. Shared with the owner of the node, which
-/// learns the names.
-#[derive(Debug, Clone, Default)]
-pub struct NodeNames(Arc<Mutex<BTreeMap<NodeId, Arc<str>>>>);
-
-impl NodeNames {
-    /// Notes how clients reach a node.
-    pub fn note(&self, node: NodeId, name: impl Into<Arc<str>>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(node, name.into());
-    }
-
-    /// How clients reach a node; its number if nothing else is known.
-    pub fn of(&self, node: NodeId) -> Arc<str> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&node).cloned();
-        known.unwrap_or_else(|| format!("node {node}").into())
-    }
-}
-
-/// The node of a cluster whose records are those of a shard. The shard was opened as a member. All
-/// members are voters, and they never change.
+/// The node of a cluster whose records are those of a shard. The shard was opened as a member.
 pub struct ShardNode {
     shard: Arc<Shard>,
     identity: NodeIdentity,
-    names: NodeNames,
     vote: Vote,
     terms: TermStarts,
+    changes: MemberChanges,
+    /// How often `changes` changed.
+    change_count: u64,
     /// The position up to which the records were published when the node began.
     published: Position,
     state: Option<NodeState>,
@@ -64,7 +50,7 @@ impl ShardNode {
     ///
     /// # Errors
     /// When the vote or the log can't be read, or belongs to another incarnation.
-    pub fn new(shard: Arc<Shard>, identity: NodeIdentity, names: NodeNames) -> Result<Self> {
+    pub fn new(shard: Arc<Shard>, identity: NodeIdentity) -> Result<Self> {
         let log = shard.log();
         let office = log.office()?;
         if let Some(office) = &office
@@ -80,12 +66,14 @@ impl ShardNode {
         let terms = TermStarts::of(log, log.appended())?;
         let vote = office.map_or_else(Vote::default, |office| Vote { term: office.term, node: office.vote });
         let published = log.published();
+        let changes = MemberChanges::of(&shard.access_state()?.1);
         Ok(ShardNode {
             shard,
             identity,
-            names,
             vote,
             terms,
+            changes,
+            change_count: 0,
             published,
             state: None,
             received: Vec::new(),
@@ -108,10 +96,40 @@ impl ShardNode {
         std::mem::take(&mut self.outbox)
     }
 
+    /// How often the changes of members in the log have changed since the start.
+    pub(crate) fn change_count(&self) -> u64 {
+        self.change_count
+    }
+
+    /// Passes the leader on to clients, with the addresses that are known now.
+    pub(crate) fn note_leader(&self) -> Result<()> {
+        let Some(state) = self.state.filter(|state| state.role != NodeRole::Leader) else { return Ok(()) };
+        let leader = match state.leader.filter(|leader| *leader != self.identity.node) {
+            Some(leader) => {
+                let system = self.shard.access_state()?.1;
+                let addresses = system.member(leader.get()).map(|member| member.addresses.clone());
+                Some(Arc::new(ClusterLeader { node: leader.get(), addresses: addresses.unwrap_or_default() }))
+            }
+            None => None,
+        };
+        self.shard.stand_down(leader)
+    }
+
+    fn note_change(&mut self, position: Position, change: MemberChange) {
+        self.changes.note(position, change);
+        self.change_count += 1;
+    }
+
     /// The last record that is on disk here.
     pub fn durable(&self) -> RecordPlace {
         let position = self.shard.log().durable();
         RecordPlace { position, term: self.terms.at(position) }
+    }
+
+    fn append_member(&mut self, record: &MemberRecord, change: MemberChange) -> Result<Position> {
+        let position = self.shard.append_member(record)?.position;
+        self.note_change(position, change);
+        Ok(position)
     }
 
     /// Appends those received records that the agreement names.
@@ -133,7 +151,11 @@ impl ShardNode {
             let message = format!("the bytes of {first} did not come with its message");
             return Err(Error::new(ErrorKind::Invalid, message));
         }
+        let changes: Vec<_> = copies.iter().filter_map(|copy| Some((copy.mark().position, member_of(copy)?))).collect();
         self.shard.append_copies(copies)?;
+        for (position, record) in changes {
+            change_in(&record).into_iter().for_each(|change| self.note_change(position, change));
+        }
         places.iter().for_each(|place| self.terms.note(place.position, place.term));
         Ok(())
     }
@@ -151,6 +173,64 @@ impl ShardNode {
             records.extend_from_slice(bytes);
         }
         Some(records)
+    }
+}
+
+impl Agreement<ShardNode> {
+    /// Appends the record that sets a member, if this node leads and the change before is complete.
+    /// The inner result is the position of the record: the change is complete when it is published.
+    ///
+    /// # Errors
+    /// The failure of the node.
+    pub fn set_member(&mut self, node: NodeId, member: &ClusterMember) -> Result<Result<Position, ChangeRefusal>> {
+        let system = self.node().shard.access_state()?.1;
+        let record = MemberRecord { node: node.get(), member: member.clone() };
+        let Some(change) = change_in(&record) else { unreachable!("the number of a node is not zero") };
+        if self.may_append().is_none() {
+            return Ok(Err(ChangeRefusal::NotLeader));
+        }
+        if !self.may_change_members() {
+            return Ok(Err(ChangeRefusal::Busy));
+        }
+        let fits = check_member(system.member(node.get()), node, member).and_then(|()| self.check_change(&change));
+        if let Err(reason) = fits {
+            return Ok(Err(ChangeRefusal::Invalid(reason)));
+        }
+        // Before the record: its entries have the type that their record has.
+        self.appended()?;
+        if !self.may_change_members() {
+            return Ok(Err(ChangeRefusal::Busy));
+        }
+        let position = self.node_mut().append_member(&record, change)?;
+        self.appended()?;
+        Ok(Ok(position))
+    }
+
+    /// Hands the office over to a voter. This node decides no commits meanwhile; see
+    /// [`resume_office`](Self::resume_office).
+    ///
+    /// # Errors
+    /// The failure of the node.
+    pub fn hand_over_to(&mut self, node: NodeId) -> Result<Result<(), ChangeRefusal>> {
+        if self.may_append().is_none() {
+            return Ok(Err(ChangeRefusal::NotLeader));
+        }
+        if !self.members().voters.contains(&node) {
+            return Ok(Err(ChangeRefusal::Invalid(format!("node {node} is not a voter"))));
+        }
+        self.node().shard.hand_over(true)?;
+        self.appended()?;
+        self.transfer(node)?;
+        Ok(Ok(()))
+    }
+
+    /// Decides commits again where this node kept its office although it was to hand it over. The
+    /// owner calls it after each tick.
+    ///
+    /// # Errors
+    /// The failure of the node.
+    pub fn resume_office(&mut self) -> Result<()> {
+        if self.may_append().is_some() { self.node().shard.hand_over(false) } else { Ok(()) }
     }
 }
 
@@ -184,12 +264,16 @@ impl MemberNode for ShardNode {
         reader.whole_record(position).ok().flatten().map_or(0, |(_, bytes)| bytes.len() as u64)
     }
 
-    fn change(&self, _position: Position) -> Option<MemberChange> {
-        None
+    fn published_members(&self) -> MemberSet {
+        self.changes.apply_to(self.identity.members.clone(), self.published)
     }
 
-    fn change_before(&self, _position: Position) -> Option<Position> {
-        None
+    fn change(&self, position: Position) -> Option<MemberChange> {
+        self.changes.at(position).cloned()
+    }
+
+    fn change_before(&self, position: Position) -> Option<Position> {
+        self.changes.before(position)
     }
 
     fn shipment(&self) -> Option<Shipment> {
@@ -218,6 +302,9 @@ impl MemberNode for ShardNode {
             let mark = mark.ok_or_else(|| Error::new(ErrorKind::Damaged, format!("the log lost {after}")))?;
             self.shard.truncate_after(mark)?;
             self.terms.truncate_after(after.position);
+            let before = self.changes.len();
+            self.changes.truncate_after(after.position);
+            self.change_count += u64::from(self.changes.len() < before);
         }
         self.append_received(records)
     }
@@ -241,17 +328,16 @@ impl MemberNode for ShardNode {
         Ok(log.publish(mark)?)
     }
 
-    fn set_members(&mut self, _since: Position, members: &MemberSet) {
-        assert_eq!(*members, self.identity.members, "the members never change");
+    fn set_members(&mut self, _since: Position, _members: &MemberSet) {
+        // The state has them.
     }
 
     fn set_state(&mut self, state: NodeState) {
         self.state = Some(state);
-        if state.role != NodeRole::Leader {
-            let leader = state.leader.filter(|leader| *leader != self.identity.node);
-            // A shard that failed decides nothing either.
-            let _ = self.shard.stand_down(leader.map(|leader| self.names.of(leader)));
-        }
+        let (node, leader) = (self.identity.node.get(), state.leader.map(NodeId::get));
+        self.shard.note_node(NodeOffice { node, term: state.term, leader });
+        // A shard that failed decides nothing either.
+        let _ = self.note_leader();
     }
 
     fn send(&mut self, message: PeerMessage) {

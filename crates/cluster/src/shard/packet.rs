@@ -13,6 +13,7 @@ use std::fmt;
 use quire_log::{Mark, RecordCopy};
 use raft::eraftpb::{Entry, EntryType, Message, MessageType};
 
+use super::changes::member_of;
 use crate::agreement::{PeerMessage, RecordPlace};
 
 /// The numbers after the first two bytes.
@@ -144,13 +145,18 @@ impl PeerPacket {
 
     fn check_records(&self) -> Result<(), InvalidPacket> {
         let places = self.message.records().map_or_else(Vec::new, |(_, places)| places);
+        let is_change =
+            self.message.0.get_entries().iter().map(|entry| entry.get_entry_type() != EntryType::EntryNormal);
         let mut bytes = &self.records[..];
         let mut before: Option<Mark> = None;
-        for place in &places {
+        for (place, is_change) in places.iter().zip(is_change) {
             let record = RecordCopy::verify(bytes).map_err(|error| invalid(error.to_string()))?;
             let mark = record.mark();
             if (RecordPlace { position: mark.position, term: mark.term }) != *place {
                 return Err(invalid(format!("the message names {place}, and {mark} travels with it")));
+            }
+            if member_of(&record).is_some() != is_change {
+                return Err(invalid(format!("{place} is said to change the members, or not to, and does the other")));
             }
             if let Some(before) = before {
                 record.check_follows(before).map_err(|error| invalid(error.to_string()))?;

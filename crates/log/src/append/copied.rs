@@ -4,6 +4,8 @@
 //! record here: the same position, checksum and term before it. So a log that differs is noticed at
 //! the first record after the difference.
 
+use quire_model::Entry;
+
 use crate::append::writer::{Core, Writer};
 use crate::durable::gate::Woken;
 use crate::error::{Error, Result};
@@ -40,6 +42,11 @@ impl<'a> RecordCopy<'a> {
     /// The record's bytes.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// The first entry of the record.
+    pub fn first_entry(&self) -> Entry<'a> {
+        RecordView::verified_before(self.bytes).first_entry()
     }
 
     /// Checks that the record is the next one after the record of `before`.

@@ -94,6 +94,12 @@ impl<'a> RecordView<'a> {
         RecordView { header, bytes: &bytes[..header.length as usize] }
     }
 
+    /// Returns the first entry of a commit.
+    pub(crate) fn first_entry(self) -> Entry<'a> {
+        let place = Place::new(self.header.position, 0);
+        entry_at(&self.bytes[self.entries_at()..], place, self.header.time).0
+    }
+
     /// Returns the bytes of the record from `offset` on.
     pub(crate) fn bytes_from(self, offset: usize) -> &'a [u8] {
         &self.bytes[offset..]

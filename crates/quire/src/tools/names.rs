@@ -138,6 +138,7 @@ const SYSTEM: &[&str] = &[
     "secret put",
     "quota put",
     "term begun",
+    "member set",
 ];
 
 /// The name of a model: `streams`, `events`, `jobs`, `graph`, `idempotency`, `system`, or its

@@ -36,13 +36,13 @@ impl ClusterChecks {
         &mut self,
         id: NodeId,
         nodes: &BTreeMap<NodeId, ClusterNode>,
-        members: &MemberSet,
+        before: &MemberSet,
         compares_state: bool,
     ) -> Result<(), String> {
         let node = &nodes[&id];
         self.check_leader(node)?;
         self.check_chains(node)?;
-        self.check_published(node, nodes, members)?;
+        self.check_published(node, nodes, before)?;
         if compares_state { self.check_state(node) } else { Ok(()) }
     }
 
@@ -77,12 +77,13 @@ impl ClusterChecks {
         Ok(())
     }
 
-    /// What is published stays published, and was on the disks of a majority when it became so.
+    /// What is published stays published, and was on the disks of a majority when it became so: of
+    /// the members before the step, or of those that it brought into force.
     fn check_published(
         &mut self,
         node: &ClusterNode,
         nodes: &BTreeMap<NodeId, ClusterNode>,
-        members: &MemberSet,
+        before: &MemberSet,
     ) -> Result<(), String> {
         let Some(running) = &node.running else { return Ok(()) };
         let position = running.database.published();
@@ -90,7 +91,7 @@ impl ClusterChecks {
             let at = Position::new(number);
             let chain = node.chain_at(at).ok_or_else(|| format!("node {} publishes {at} and lacks it", node.id))?;
             let has = |id: NodeId| nodes[&id].durable >= at && nodes[&id].chain_at(at) == Some(chain);
-            if !members.is_majority(has) {
+            if !before.is_majority(has) && !node.members.is_majority(has) {
                 return Err(format!("node {} publishes {at}, which no majority has on disk", node.id));
             }
             self.published.insert(at, chain);

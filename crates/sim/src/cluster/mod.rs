@@ -5,6 +5,7 @@
 //! what is checked.
 
 mod check;
+mod commits;
 mod node;
 mod world;
 
@@ -27,6 +28,8 @@ pub struct ClusterReport {
     pub unsettled: u64,
     /// The number of truncations.
     pub truncations: u64,
+    /// The number of attempts to change the members.
+    pub changes: u64,
     /// What was violated.
     pub failure: Option<String>,
     /// The steps, if they were asked for.
@@ -47,7 +50,7 @@ mod tests {
 
     #[test]
     fn databases_of_a_cluster_agree_whatever_fails() {
-        let (mut acknowledged, mut unsettled, mut truncations, mut terms) = (0, 0, 0, 0);
+        let (mut acknowledged, mut unsettled, mut truncations, mut terms, mut changes) = (0, 0, 0, 0, 0);
         for seed in 0..60 {
             let report = run_cluster(seed, false);
             assert_eq!(report.failure, None, "seed {seed}");
@@ -55,9 +58,11 @@ mod tests {
             unsettled += report.unsettled;
             truncations += report.truncations;
             terms += report.terms;
+            changes += report.changes;
         }
         assert!(acknowledged > 1_500 && unsettled > 100, "{acknowledged} acknowledged, {unsettled} unsettled");
         assert!(truncations > 60 && terms > 200, "{truncations} truncations, {terms} terms");
+        assert!(changes > 60, "{changes} changes of the members");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use fastrand::Rng;
 use quire::{Background, Clock, Database, Duty, ManualClock, Outcome, Position, Result, Ticket};
-use quire_cluster::{Agreement, AgreementSettings, MemberSet, NodeId, NodeIdentity, NodeNames, ShardNode};
+use quire_cluster::{Agreement, AgreementSettings, MemberSet, NodeId, NodeIdentity, ShardNode};
 
 use crate::disk::{Effect, Process, SimDisk};
 
@@ -51,6 +51,10 @@ pub(super) struct ClusterNode {
     pub(super) disk: SimDisk,
     clock: Arc<ManualClock>,
     segment_bytes: u64,
+    /// The members before the first change in the log.
+    initial: MemberSet,
+    /// The members in force, as of the last step.
+    pub(super) members: MemberSet,
     pub(super) running: Option<RunningNode>,
     /// The chains of the records of its log, by position from 1 on, as of the last step.
     pub(super) chains: Vec<u32>,
@@ -59,13 +63,30 @@ pub(super) struct ClusterNode {
 }
 
 impl ClusterNode {
-    pub(super) fn new(id: NodeId, disk: SimDisk, clock: Arc<ManualClock>, random: &mut Rng) -> Self {
+    pub(super) fn new(
+        id: NodeId,
+        disk: SimDisk,
+        clock: Arc<ManualClock>,
+        initial: MemberSet,
+        random: &mut Rng,
+    ) -> Self {
         let segment_bytes = random.u64(1..5) << 12;
-        ClusterNode { id, disk, clock, segment_bytes, running: None, chains: Vec::new(), durable: Position::ZERO }
+        let members = initial.clone();
+        ClusterNode {
+            id,
+            disk,
+            clock,
+            segment_bytes,
+            initial,
+            members,
+            running: None,
+            chains: Vec::new(),
+            durable: Position::ZERO,
+        }
     }
 
     /// Starts the process. Returns whether it runs: faults of the disk may prevent it.
-    pub(super) fn start(&mut self, members: &MemberSet, seed: u64) -> Result<bool> {
+    pub(super) fn start(&mut self, seed: u64) -> Result<bool> {
         assert!(self.running.is_none(), "one process runs a node");
         let process = self.disk.process();
         let opened = Database::builder(DIRECTORY)
@@ -81,8 +102,9 @@ impl ClusterNode {
             .background(Background::Caller)
             .open();
         let agreement = opened.and_then(|database| {
-            let identity = NodeIdentity { node: self.id, incarnation: self.id.get().into(), members: members.clone() };
-            let node = ShardNode::new(database.replicated(), identity, NodeNames::default())?;
+            let identity =
+                NodeIdentity { node: self.id, incarnation: self.id.get().into(), members: self.initial.clone() };
+            let node = ShardNode::new(database.replicated(), identity)?;
             Ok((Agreement::new(self.id, node, AgreementSettings::default(), seed), database))
         });
         match agreement {
@@ -164,6 +186,7 @@ impl ClusterNode {
         self.chains.truncate(usize::try_from(kept).expect("few"));
         self.chains.extend(chains.into_iter().rev());
         self.durable = log.durable();
+        self.members = running.agreement.members();
         Ok(())
     }
 

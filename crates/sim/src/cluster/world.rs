@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use fastrand::Rng;
-use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem};
-use quire::{Commit, Duty, ErrorKind, ManualClock, Message, NewBlock, NewEdge, NewJob, Position, Result, Timestamp};
+use quire::system::{ClusterMember, MemberAddresses, MemberRole};
+use quire::{Duty, ErrorKind, ManualClock, Position, Result, Timestamp};
 use quire_cluster::{Agreement, MemberSet, NodeId, NodeRole, PeerPacket, ShardNode};
 
 use super::check::ClusterChecks;
+use super::commits::draw_commit;
 use super::node::{ClusterNode, WaitingClient};
 use super::{ClusterReport, STEPS};
 use crate::disk::{ArmedFault, DiskOperation, Effect, SimDisk};
@@ -19,6 +19,9 @@ use crate::trace::Trace;
 
 /// The most packets that are on their way.
 const PACKETS_MAX: usize = 200;
+
+/// The most nodes that there ever are.
+const NODES_MAX: usize = 8;
 
 /// How many rounds of ticks the healed cluster gets until all nodes are level.
 const HEALED_ROUNDS: usize = 400;
@@ -35,7 +38,8 @@ struct SentPacket {
 
 pub(super) struct ClusterWorld {
     random: Rng,
-    members: MemberSet,
+    /// The members before the first change.
+    founders: MemberSet,
     nodes: BTreeMap<NodeId, ClusterNode>,
     network: Vec<SentPacket>,
     /// The directions in which nothing arrives.
@@ -56,14 +60,10 @@ impl ClusterWorld {
         let ids: Vec<NodeId> = (1..=count).map(|number| NodeId::new(number).expect("from 1 on")).collect();
         let mut nodes = BTreeMap::new();
         for id in &ids {
-            // Their clocks differ by up to 3 seconds.
-            let begun = Timestamp::from_millis(1_790_000_000_000 + random.u64(0..3_000));
-            let clock = Arc::new(ManualClock::new(begun));
-            let disk = SimDisk::new(random.u64(..), pace(&mut random), Arc::clone(&clock), Trace::silent());
-            nodes.insert(*id, ClusterNode::new(*id, disk, clock, &mut random));
+            nodes.insert(*id, new_node(*id, MemberSet::of_voters(ids.clone()), &mut random));
         }
         ClusterWorld {
-            members: MemberSet::of_voters(ids),
+            founders: MemberSet::of_voters(ids),
             nodes,
             network: Vec::new(),
             cut: BTreeSet::new(),
@@ -81,13 +81,14 @@ impl ClusterWorld {
         let ids = self.ids();
         let started = ids.iter().try_for_each(|id| self.start(*id));
         let outcome = started.and_then(|()| (0..STEPS).try_for_each(|_| self.step())).and_then(|()| self.heal());
-        let ClusterReport { acknowledged, unsettled, truncations, lines, .. } = self.report;
+        let ClusterReport { acknowledged, unsettled, truncations, changes, lines, .. } = self.report;
         ClusterReport {
             published: self.checks.published().get(),
             terms: self.checks.terms(),
             acknowledged,
             unsettled,
             truncations,
+            changes,
             failure: outcome.err(),
             lines,
         }
@@ -117,7 +118,8 @@ impl ClusterWorld {
             187..189 => self.kill(),
             189..196 => self.restart(),
             196 => self.cut_power(),
-            197..199 => self.arm(),
+            197 => self.arm_or_lose_leader(),
+            198 => self.change_members(),
             _ => self.stop_in_order(),
         }
     }
@@ -163,6 +165,7 @@ impl ClusterWorld {
     fn settle(&mut self, id: NodeId, done: Result<()>) -> Result<(), String> {
         let node = self.node(id);
         let before = node.chains.len();
+        let members = node.members.clone();
         let observed = if node.has_died() { Ok(()) } else { done.and_then(|()| node.observe()) };
         if node.has_died() {
             return self.end(id, "died");
@@ -188,7 +191,7 @@ impl ClusterWorld {
             self.report.lines.push(line);
         }
         let compares_state = self.compares_all || self.random.u32(0..8) == 0;
-        let checked = self.checks.check(id, &self.nodes, &self.members, compares_state);
+        let checked = self.checks.check(id, &self.nodes, &members, compares_state);
         if self.nodes[&id].has_died() {
             // A look at its log met a fault.
             return self.end(id, "died");
@@ -229,13 +232,12 @@ impl ClusterWorld {
         if self.nodes[&id].running.is_some() {
             return Ok(());
         }
-        let (seed, members) = (self.random.u64(..), self.members.clone());
+        let seed = self.random.u64(..);
         // What was published and on its disk stays there. Other records may have been truncated in
         // the middle of the step in which the process died.
         let had = self.checks.published().min(self.nodes[&id].durable);
         let chain = self.nodes[&id].chain_at(had).filter(|chain| self.checks.check_told(had, *chain).is_ok());
-        let started =
-            self.node(id).start(&members, seed).map_err(|error| format!("node {id} does not start: {error}"))?;
+        let started = self.node(id).start(seed).map_err(|error| format!("node {id} does not start: {error}"))?;
         self.note(|| format!("node {id} starts: {started}"));
         if !started {
             return Ok(());
@@ -303,7 +305,10 @@ impl ClusterWorld {
 
     fn tick(&mut self, id: NodeId) -> Result<(), String> {
         self.node(id).pass(TICK_MICROS);
-        self.call(id, Agreement::tick)
+        self.call(id, |agreement| {
+            agreement.tick()?;
+            agreement.resume_office()
+        })
     }
 
     /// A client commits on a leader, or on a node that takes itself for one.
@@ -406,6 +411,43 @@ impl ClusterWorld {
         Ok(())
     }
 
+    /// The leader adds a node, makes a learner a voter, removes a member, or hands its office over.
+    fn change_members(&mut self) -> Result<(), String> {
+        let Some(leader) = self.leader() else { return Ok(()) };
+        let members = self.nodes[&leader].members.clone();
+        let pick = |random: &mut Rng, nodes: &BTreeSet<NodeId>| random.choice(nodes.iter().copied());
+        let (node, role) = match self.random.u32(0..5) {
+            0 | 1 if self.nodes.len() < NODES_MAX => (self.add_node()?, MemberRole::Learner),
+            0..3 => match pick(&mut self.random, &members.learners) {
+                Some(learner) => (learner, MemberRole::Voter),
+                None => return Ok(()),
+            },
+            3 if members.voters.len() > 2 => {
+                let removed = pick(&mut self.random, &members.voters).expect("there are voters");
+                (removed, MemberRole::Removed)
+            }
+            _ => {
+                let to = pick(&mut self.random, &members.voters).expect("there are voters");
+                self.note(|| format!("node {leader} hands its office over to {to}"));
+                return self.call(leader, |agreement| agreement.hand_over_to(to).map(drop));
+            }
+        };
+        self.note(|| format!("node {leader} sets {node} to {}", role.name()));
+        let addresses = MemberAddresses { cluster: format!("10.0.0.{node}:7072"), ..MemberAddresses::default() };
+        let member = ClusterMember { role, incarnation: node.get().into(), addresses };
+        self.report.changes += 1;
+        self.call(leader, |agreement| agreement.set_member(node, &member).map(drop))
+    }
+
+    /// Starts a node that no other node knows yet.
+    fn add_node(&mut self) -> Result<NodeId, String> {
+        let id = NodeId::new(self.nodes.len() as u64 + 1).expect("from 1 on");
+        let node = new_node(id, self.founders.clone(), &mut self.random);
+        self.nodes.insert(id, node);
+        self.start(id)?;
+        Ok(id)
+    }
+
     fn kill(&mut self) -> Result<(), String> {
         let Some(id) = self.running() else { return Ok(()) };
         self.node(id).kill();
@@ -427,6 +469,17 @@ impl ClusterWorld {
     fn stop_in_order(&mut self) -> Result<(), String> {
         let Some(id) = self.running() else { return Ok(()) };
         self.end(id, "stops")
+    }
+
+    /// A fault of the disk occurs soon, or a node takes the leader for dead and asks for votes.
+    fn arm_or_lose_leader(&mut self) -> Result<(), String> {
+        match self.running().filter(|_| self.random.bool()) {
+            Some(id) => self.call(id, |agreement| {
+                agreement.lose_leader()?;
+                agreement.campaign()
+            }),
+            None => self.arm(),
+        }
     }
 
     /// A fault of the disk occurs soon.
@@ -480,7 +533,7 @@ impl ClusterWorld {
             // Another leader may have truncated the record.
             let kept = goal.filter(|(position, chain)| self.nodes[&leader].chain_at(*position) == Some(*chain));
             match kept {
-                Some((position, _)) if self.is_level(position) => return Ok(()),
+                Some((position, _)) if self.is_level(position, leader) => return Ok(()),
                 Some(_) => {}
                 None => {
                     let node = &self.nodes[&leader];
@@ -503,43 +556,20 @@ impl ClusterWorld {
         Err(format!("the healed cluster is not level: published {}, {}", self.checks.published(), ends.join(", ")))
     }
 
-    fn is_level(&self, goal: Position) -> bool {
-        self.nodes.values().all(|node| {
+    /// Whether each member, as the leader knows them, has published this position.
+    fn is_level(&self, goal: Position, leader: NodeId) -> bool {
+        let members = &self.nodes[&leader].members;
+        self.nodes.values().filter(|node| members.contains(node.id)).all(|node| {
             let Some(running) = &node.running else { return false };
             running.database.published() >= goal && running.clients.is_empty()
         })
     }
 }
 
-/// A commit of any model. Some are refused, for example because a key was used by another commit.
-fn draw_commit<'c>(random: &mut Rng, value: u64, text: &'c str) -> Commit<'c> {
-    let store = *random.choice(&["events/one", "events/two"]).expect("some");
-    let tag = *random.choice(&["red", "green"]).expect("some");
-    let block = |random: &mut Rng| *random.choice(&["a", "b", "c"]).expect("some");
-    let mut commit = Commit::new();
-    for _ in 0..random.u32(1..3) {
-        let event = NewEvent::new("Made").tag(tag).data(text);
-        commit = match random.u32(0..9) {
-            0..2 => commit.append(store, [event]),
-            2 => {
-                let query = Query::from(QueryItem::new().tag(tag));
-                let after = EventPosition::new(random.u64(0..40));
-                commit.append_if(store, [event], [Condition::fail_if_matches_after(query, after)])
-            }
-            3..5 => commit.produce("topic", Message::new(text)),
-            5..7 => {
-                let wait = Duration::from_millis(random.u64(0..4_000));
-                commit.enqueue("queue", NewJob::new(text).run_at(wait))
-            }
-            7 => commit.put_block("graph", NewBlock::new(block(random), "kind").content(text)),
-            _ => {
-                let (from, to) = (block(random), block(random));
-                commit.put_edge("graph", NewEdge::new(from, "links", to).allow_missing(true))
-            }
-        };
-    }
-    if random.u32(0..4) == 0 {
-        commit = commit.idempotency_key(format!("key {}", value % 12));
-    }
-    commit
+/// A node with an empty disk. The clocks of nodes differ by up to 3 seconds.
+fn new_node(id: NodeId, initial: MemberSet, random: &mut Rng) -> ClusterNode {
+    let begun = Timestamp::from_millis(1_790_000_000_000 + random.u64(0..3_000));
+    let clock = Arc::new(ManualClock::new(begun));
+    let disk = SimDisk::new(random.u64(..), pace(random), Arc::clone(&clock), Trace::silent());
+    ClusterNode::new(id, disk, clock, initial, random)
 }

@@ -1,0 +1,131 @@
+//! What reaches the driver from other threads.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
+
+use quire_log::LogWatcher;
+use quire_system::MemberAddresses;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::agreement::NodeId;
+use crate::net::PeerIdentity;
+use crate::shard::{ChangeRefusal, PeerPacket};
+
+/// How a change of the members ended.
+pub type ChangeOutcome = Result<(), ChangeRefusal>;
+
+/// An event for the driver.
+#[derive(Debug)]
+pub(crate) enum DriverEvent {
+    /// A packet of another node, which arrived over this link.
+    Packet { link: u64, packet: Box<PeerPacket>, _space: OwnedSemaphorePermit },
+    /// A connection with a node has ended: packets may be lost.
+    Unreachable(NodeId),
+    /// A command, and where its outcome goes.
+    Command(NodeCommand, oneshot::Sender<ChangeOutcome>),
+}
+
+/// A command for the driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NodeCommand {
+    /// Make a node a member, or note its addresses.
+    Join(PeerIdentity, MemberAddresses),
+    /// Remove a member.
+    Remove(NodeId),
+    /// Hand the office over, to this node or to the one that is closest.
+    HandOver(Option<NodeId>),
+}
+
+/// The answer to a node that asks to join.
+#[derive(Debug)]
+pub(crate) enum JoinOutcome {
+    Joined,
+    LeaderIs(String),
+    Refused(String),
+}
+
+/// The events that the driver has not taken yet.
+#[derive(Debug, Default)]
+pub(crate) struct DriverMailbox {
+    events: Mutex<Vec<DriverEvent>>,
+    /// Whether records were appended or synced since the driver looked.
+    has_moved: AtomicBool,
+    is_stopping: AtomicBool,
+    driver: OnceLock<Thread>,
+    /// The address of the leader between nodes, if it is another node.
+    leader: Mutex<Option<String>>,
+}
+
+impl DriverMailbox {
+    /// Notes the thread of the driver, which calls it first.
+    pub(super) fn begin(&self) {
+        let _ = self.driver.set(std::thread::current());
+    }
+
+    pub(crate) fn push(&self, event: DriverEvent) {
+        self.events().push(event);
+        self.wake();
+    }
+
+    /// Takes all events, in order.
+    pub(super) fn take(&self) -> Vec<DriverEvent> {
+        std::mem::take(&mut *self.events())
+    }
+
+    /// Whether records were appended or synced since the last call.
+    pub(super) fn take_moved(&self) -> bool {
+        self.has_moved.swap(false, Ordering::AcqRel)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_leader(&self, address: Option<String>) {
+        *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = address;
+    }
+
+    pub(crate) fn leader(&self) -> Option<String> {
+        self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Carries out a command, and returns its outcome.
+    pub(crate) async fn command(&self, command: NodeCommand) -> ChangeOutcome {
+        let (reply, outcome) = oneshot::channel();
+        self.push(DriverEvent::Command(command, reply));
+        outcome.await.unwrap_or(Err(ChangeRefusal::Stopped))
+    }
+
+    pub(crate) async fn join(&self, from: PeerIdentity, addresses: MemberAddresses) -> JoinOutcome {
+        match self.command(NodeCommand::Join(from, addresses)).await {
+            Ok(()) => JoinOutcome::Joined,
+            Err(ChangeRefusal::Invalid(reason)) => JoinOutcome::Refused(reason),
+            // The other node asks again.
+            Err(_) => JoinOutcome::LeaderIs(self.leader().unwrap_or_default()),
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(driver) = self.driver.get() {
+            driver.unpark();
+        }
+    }
+
+    fn events(&self) -> MutexGuard<'_, Vec<DriverEvent>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LogWatcher for DriverMailbox {
+    fn moved(&self) {
+        if !self.has_moved.swap(true, Ordering::AcqRel) {
+            self.wake();
+        }
+    }
+}

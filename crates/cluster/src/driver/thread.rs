@@ -1,0 +1,349 @@
+//! The thread of the driver.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use quire_model::Position;
+use quire_shard::Result;
+use quire_system::{ClusterMember, MemberAddresses, MemberRole};
+use tokio::sync::oneshot;
+
+use super::events::{ChangeOutcome, DriverEvent, DriverMailbox, NodeCommand};
+use super::status::{MemberStatus, NodeNotice, NodeObserver, NodeStatus};
+use crate::agreement::{Agreement, NodeId, NodeRole, NodeState};
+use crate::net::{FrameKind, KnownMembers, MemberTable, PeerIdentity, PeerLinks, frame};
+use crate::shard::{ChangeRefusal, ShardNode};
+
+/// A learner that lacks at most this many records becomes a voter.
+const LEARNER_LAG_MAX: u64 = 4_096;
+
+/// See the module.
+pub(super) struct Driver {
+    pub(super) agreement: Agreement<ShardNode>,
+    pub(super) mailbox: Arc<DriverMailbox>,
+    pub(super) table: Arc<MemberTable>,
+    pub(super) links: Arc<PeerLinks>,
+    pub(super) observer: Arc<dyn NodeObserver>,
+    pub(super) own: PeerIdentity,
+    pub(super) addresses: MemberAddresses,
+    pub(super) tick: Duration,
+    pub(super) status: Arc<Mutex<NodeStatus>>,
+    pub(super) progress: DriverProgress,
+}
+
+/// The progress of the driver.
+#[derive(Debug, Default)]
+pub(super) struct DriverProgress {
+    /// The last record that the agreement knows.
+    reported: Position,
+    state: Option<NodeState>,
+    elections_won: u64,
+    /// The changes of members that the table has.
+    changes_seen: Option<u64>,
+    /// The number of ticks until this node asks for votes, because the leader has gone.
+    campaign_in: Option<u32>,
+    /// The changes that wait until they are published.
+    waiting: Vec<WaitingChange>,
+}
+
+#[derive(Debug)]
+struct WaitingChange {
+    position: Position,
+    term: quire_log::Term,
+    reply: oneshot::Sender<ChangeOutcome>,
+}
+
+#[expect(clippy::disallowed_methods, reason = "ticks follow a clock that never stands still; no state depends on it")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+impl Driver {
+    /// Drives the agreement until it is stopped or fails.
+    pub(super) fn run(mut self) {
+        self.mailbox.begin();
+        let ended = catch_unwind(AssertUnwindSafe(|| self.drive()));
+        let failure = match ended {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some("the agreement panicked".to_owned()),
+        };
+        self.links.close_all();
+        if let Some(reason) = failure {
+            self.status.lock().unwrap_or_else(PoisonError::into_inner).failure = Some(reason.clone());
+            // A shard that failed decides nothing either.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.agreement.node().shard().stand_down(None)));
+            self.observer.note(&NodeNotice::Failed { reason });
+        }
+    }
+
+    fn drive(&mut self) -> Result<()> {
+        let mut next_tick = now() + self.tick;
+        self.settle()?;
+        while !self.mailbox.is_stopping() {
+            for event in self.mailbox.take() {
+                self.handle(event)?;
+            }
+            if self.mailbox.take_moved() {
+                self.note_moves()?;
+            }
+            let time = now();
+            if time >= next_tick {
+                self.agreement.tick()?;
+                match self.progress.campaign_in.take() {
+                    Some(0 | 1) => self.agreement.campaign()?,
+                    left => self.progress.campaign_in = left.map(|ticks| ticks - 1),
+                }
+                self.agreement.resume_office()?;
+                // A process that was paused does not catch up with the ticks that it missed.
+                next_tick = (next_tick + self.tick).max(time);
+                self.tend_members()?;
+                self.report_status()?;
+            }
+            self.settle()?;
+            std::thread::park_timeout(next_tick.saturating_duration_since(now()));
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, event: DriverEvent) -> Result<()> {
+        match event {
+            DriverEvent::Packet { link, packet, _space } => {
+                let from = packet.message.from();
+                if let Err(reason) = self.agreement.check_message(&packet.message) {
+                    self.links.close(from, link);
+                    self.observer.note(&NodeNotice::Contradiction { node: from, reason });
+                    return Ok(());
+                }
+                self.agreement.node_mut().receives(packet.records);
+                self.agreement.receive(packet.message)
+            }
+            DriverEvent::Unreachable(node) => {
+                self.agreement.unreachable(node);
+                let is_leader = self.agreement.state().leader == Some(node);
+                if is_leader && !self.links.is_connected(node) && self.agreement.lose_leader()? {
+                    // The others note it too. Seldom do two ask in the same tick.
+                    self.progress.campaign_in = Some(fastrand::u32(1..4));
+                }
+                Ok(())
+            }
+            DriverEvent::Command(command, reply) => self.command(command, reply),
+        }
+    }
+
+    fn command(&mut self, command: NodeCommand, reply: oneshot::Sender<ChangeOutcome>) -> Result<()> {
+        let changed = match command {
+            NodeCommand::Join(identity, addresses) => self.join(identity, addresses)?,
+            NodeCommand::Remove(node) => self.remove(node)?,
+            NodeCommand::HandOver(to) => match to.or_else(|| self.closest_voter()) {
+                Some(to) => self.agreement.hand_over_to(to)?.map(|()| None),
+                None => Err(ChangeRefusal::Invalid("no other voter follows this node".to_owned())),
+            },
+        };
+        match changed {
+            Ok(Some(position)) => {
+                let term = self.agreement.state().term;
+                self.progress.waiting.push(WaitingChange { position, term, reply });
+            }
+            // The client may have left.
+            Ok(None) => _ = reply.send(Ok(())),
+            Err(refusal) => _ = reply.send(Err(refusal)),
+        }
+        Ok(())
+    }
+
+    /// Makes a node a learner, or notes the addresses of a member. `None` when it is a member with
+    /// these addresses.
+    fn join(
+        &mut self,
+        identity: PeerIdentity,
+        addresses: MemberAddresses,
+    ) -> Result<Result<Option<Position>, ChangeRefusal>> {
+        if self.agreement.may_append().is_none() {
+            return Ok(Err(ChangeRefusal::NotLeader));
+        }
+        if self.table.member(self.own.node).is_none() {
+            // The first change must make a voter: a node that joined begins without any.
+            return Ok(Err(ChangeRefusal::Busy));
+        }
+        let known = self.table.member(identity.node);
+        let role = match &known {
+            Some(known) if known.role == MemberRole::Voter => MemberRole::Voter,
+            _ => MemberRole::Learner,
+        };
+        let wanted = ClusterMember { role, incarnation: identity.incarnation, addresses };
+        if known.as_ref() == Some(&wanted) {
+            return Ok(Ok(None));
+        }
+        Ok(self.agreement.set_member(identity.node, &wanted)?.map(Some))
+    }
+
+    fn remove(&mut self, node: NodeId) -> Result<Result<Option<Position>, ChangeRefusal>> {
+        if self.agreement.may_append().is_none() {
+            return Ok(Err(ChangeRefusal::NotLeader));
+        }
+        let Some(known) = self.table.member(node).filter(|known| known.role != MemberRole::Removed) else {
+            return Ok(Err(ChangeRefusal::Invalid(format!("node {node} is not a member"))));
+        };
+        if node == self.own.node {
+            let reason = format!("node {node} leads the cluster; hand its office over first");
+            return Ok(Err(ChangeRefusal::Invalid(reason)));
+        }
+        let removed = ClusterMember { role: MemberRole::Removed, ..known };
+        Ok(self.agreement.set_member(node, &removed)?.map(Some))
+    }
+
+    /// The connected voter that has the most records.
+    fn closest_voter(&self) -> Option<NodeId> {
+        let members = self.agreement.members();
+        let others = self.agreement.progress().into_iter().filter(|(node, _)| {
+            *node != self.own.node && members.voters.contains(node) && self.links.is_connected(*node)
+        });
+        others.max_by_key(|(_, acknowledged)| *acknowledged).map(|(node, _)| node)
+    }
+
+    /// Reports appended and synced records, and requests the next sync.
+    fn note_moves(&mut self) -> Result<()> {
+        let log = self.agreement.node().shard().log().clone();
+        if self.agreement.state().role == NodeRole::Leader && log.appended() > self.progress.reported {
+            self.agreement.appended()?;
+            self.progress.reported = log.appended();
+        }
+        let durable = self.agreement.node().durable();
+        self.agreement.synced(durable)?;
+        if log.durable() < log.appended() {
+            log.request_sync();
+        }
+        Ok(())
+    }
+
+    /// Sends, notes a new office, and answers changes that are complete.
+    fn settle(&mut self) -> Result<()> {
+        for packet in self.agreement.node_mut().take_outbox() {
+            let (to, has_records) = (packet.message.to(), !packet.records.is_empty());
+            let sent = self.links.send(to, has_records, || frame(FrameKind::Packet, |out| packet.encode(out)));
+            if !sent && has_records {
+                self.agreement.unreachable(to);
+            }
+        }
+        let state = self.agreement.state();
+        if self.progress.state != Some(state) {
+            let was_leader = self.progress.state.is_some_and(|state| state.role == NodeRole::Leader);
+            if state.role == NodeRole::Leader && !was_leader {
+                self.progress.elections_won += 1;
+            }
+            self.progress.state = Some(state);
+            // Records of another term may have been truncated since.
+            self.progress.reported = Position::ZERO;
+            let NodeState { role, term, leader } = state;
+            self.observer.note(&NodeNotice::Office { role, term, leader });
+            self.note_members()?;
+            self.report_status()?;
+            self.note_moves()?;
+        }
+        let changes = self.agreement.node().change_count();
+        if self.progress.changes_seen != Some(changes) {
+            self.progress.changes_seen = Some(changes);
+            self.note_members()?;
+        }
+        self.answer_changes();
+        Ok(())
+    }
+
+    fn answer_changes(&mut self) {
+        let (published, term) = (self.agreement.published(), self.agreement.may_append());
+        let mut open = Vec::new();
+        for waiting in self.progress.waiting.drain(..) {
+            let outcome = match term {
+                Some(term) if term == waiting.term && published >= waiting.position => Ok(()),
+                Some(term) if term == waiting.term => {
+                    open.push(waiting);
+                    continue;
+                }
+                _ => Err(ChangeRefusal::Unsettled),
+            };
+            // The client may have left.
+            let _ = waiting.reply.send(outcome);
+        }
+        self.progress.waiting = open;
+    }
+
+    /// Passes the members of the state on to the connections, and the leader to clients.
+    fn note_members(&mut self) -> Result<()> {
+        let system = self.agreement.node().shard().access_state()?.1;
+        let members: KnownMembers =
+            system.members().filter_map(|(node, member)| Some((NodeId::new(node)?, member.clone()))).collect();
+        let leader = self.agreement.state().leader.filter(|leader| *leader != self.own.node);
+        self.mailbox.set_leader(leader.and_then(|leader| Some(members.get(&leader)?.addresses.cluster.clone())));
+        self.agreement.node().note_leader()?;
+        self.table.replace(members);
+        Ok(())
+    }
+
+    /// The leader notes itself as a member, and makes learners that are level voters.
+    fn tend_members(&mut self) -> Result<()> {
+        if !self.agreement.may_change_members() {
+            return Ok(());
+        }
+        let own = ClusterMember {
+            role: MemberRole::Voter,
+            incarnation: self.own.incarnation,
+            addresses: self.addresses.clone(),
+        };
+        if self.table.member(self.own.node).as_ref() != Some(&own) {
+            // It is tried again at the next tick.
+            let _ = self.agreement.set_member(self.own.node, &own)?;
+            return Ok(());
+        }
+        let last = self.agreement.node().shard().log().appended().get();
+        let learners = self.agreement.members().learners;
+        let level = self.agreement.progress().into_iter().find(|(node, acknowledged)| {
+            learners.contains(node)
+                && self.links.is_connected(*node)
+                && *acknowledged > Position::ZERO
+                && acknowledged.get() + LEARNER_LAG_MAX >= last
+        });
+        let known = level.and_then(|(node, _)| Some((node, self.table.member(node)?)));
+        if let Some((node, member)) = known.filter(|(_, member)| member.role == MemberRole::Learner) {
+            let voter = ClusterMember { role: MemberRole::Voter, ..member };
+            let _ = self.agreement.set_member(node, &voter)?;
+        }
+        Ok(())
+    }
+
+    fn report_status(&mut self) -> Result<()> {
+        let NodeState { role, term, leader } = self.agreement.state();
+        let log = self.agreement.node().shard().log();
+        let progress: BTreeMap<_, _> = match role {
+            NodeRole::Leader => self.agreement.progress().into_iter().collect(),
+            _ => BTreeMap::new(),
+        };
+        let durable = log.durable();
+        let members = self.table.members().into_iter().filter(|(_, member)| member.role != MemberRole::Removed);
+        let members = members.map(|(node, member)| {
+            let is_own = node == self.own.node;
+            let acknowledged = match role {
+                NodeRole::Leader if is_own => Some(durable),
+                _ => progress.get(&node).copied(),
+            };
+            MemberStatus { node, member, is_connected: is_own || self.links.is_connected(node), acknowledged }
+        });
+        let status = NodeStatus {
+            node: self.own.node,
+            role,
+            term,
+            leader,
+            appended: log.appended(),
+            durable,
+            published: self.agreement.published(),
+            elections_won: self.progress.elections_won,
+            members: members.collect(),
+            failure: None,
+        };
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+        Ok(())
+    }
+}

@@ -1,0 +1,24 @@
+//! The connections between nodes.
+//!
+//! ```text
+//! connect ─▶ hello ─▶ welcome ─▶ packets, both ways      a member, to each member that it knows
+//!              │
+//!              └────▶ refused, with the reason           another database, another directory
+//! ```
+//! A node sends a packet over any connection with its receiver. A packet may be lost: `raft` sends
+//! it again.
+
+mod connection;
+mod frame;
+mod hello;
+mod join;
+mod links;
+mod table;
+
+pub(crate) use connection::PeerNetwork;
+pub(crate) use frame::{FrameKind, frame};
+pub use hello::PeerIdentity;
+pub(crate) use join::join;
+pub use join::{DiscoveredCluster, JoinError, discover};
+pub(crate) use links::PeerLinks;
+pub(crate) use table::{KnownMembers, MemberTable};

@@ -1,0 +1,106 @@
+//! Nodes on loopback, with real sockets, files and threads.
+
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::io::{Read, Write};
+
+use quire::{Commit, ErrorKind, Message, Outcome};
+use quire_cluster::{JoinError, NodeRole, discover};
+use support::{Cluster, identity};
+
+fn produce(cluster: &Cluster, node: u64, value: &str) {
+    let database = cluster.database(node);
+    let outcome = database.commit(&Commit::new().produce("topic", Message::new(value)));
+    assert!(matches!(outcome.expect("the leader commits"), Outcome::Committed(_)));
+}
+
+#[test]
+fn three_nodes_have_the_same_records_and_another_leads_after_the_leader() {
+    let mut cluster = Cluster::default();
+    cluster.found(1);
+    cluster.join(2);
+    cluster.join(3);
+    cluster.wait_until_voters(3);
+    assert_eq!(cluster.wait_for_leader(&[1, 2, 3]), 1, "the founder leads");
+    (0..200).for_each(|number| produce(&cluster, 1, &format!("first {number}")));
+    let refused = cluster.database(2).commit(&Commit::new().produce("topic", Message::new("no"))).expect_err("follows");
+    assert_eq!(refused.kind(), ErrorKind::NotLeader);
+    assert!(refused.to_string().contains("send the request to node 1"), "{refused}");
+    cluster.wait_until_level(&[1, 2, 3]);
+
+    // The others continue without it.
+    cluster.stop(1);
+    let leader = cluster.wait_for_leader(&[2, 3]);
+    (0..50).for_each(|number| produce(&cluster, leader, &format!("second {number}")));
+    cluster.wait_until_level(&[2, 3]);
+
+    // It has what it missed after its restart, without a flag.
+    cluster.restart(1);
+    cluster.wait_until_level(&[1, 2, 3]);
+    let states = [1, 2, 3].map(|node| cluster.saved_state(node));
+    assert!(states.iter().all(|state| *state == states[0]), "the states are equal");
+    let topic = cluster.database(cluster.wait_for_leader(&[1, 2, 3])).topic("topic").statistics().expect("it is there");
+    assert_eq!(topic.partitions.iter().map(|partition| partition.next.get()).sum::<u64>(), 250);
+}
+
+#[test]
+fn a_leader_hands_its_office_over_and_a_member_is_removed() {
+    let mut cluster = Cluster::default();
+    cluster.found(1);
+    cluster.join(2);
+    cluster.join(3);
+    cluster.wait_until_voters(3);
+    produce(&cluster, 1, "one");
+    cluster.wait_until_level(&[1, 2, 3]);
+    cluster.block_on(cluster.node(1).hand_over(Some(2.try_into().expect("not zero")))).expect("begun");
+    let leader = cluster.wait_for_leader(&[2, 3]);
+    assert_eq!(leader, 2);
+    produce(&cluster, 2, "two");
+    let refused = cluster.block_on(cluster.node(1).remove(3.try_into().expect("not zero"))).expect_err("no leader");
+    assert_eq!(refused.to_string(), "this node is not the leader");
+    let own = cluster.block_on(cluster.node(2).remove(2.try_into().expect("not zero"))).expect_err("it leads");
+    assert!(own.to_string().contains("hand its office over first"), "{own}");
+    cluster.block_on(cluster.node(2).remove(3.try_into().expect("not zero"))).expect("removed");
+    cluster.wait_until_voters(2);
+    assert!(!cluster.node(2).status().members.iter().any(|member| member.node.get() == 3));
+    produce(&cluster, 2, "three");
+    cluster.wait_until_level(&[1, 2]);
+    let again = cluster.block_on(discover(&cluster.connector(), &cluster.addresses(&[2]), identity(3, 3), None));
+    let Err(JoinError::Refused(reason)) = again else { panic!("it was removed: {again:?}") };
+    assert!(reason.contains("node 3 was removed from the cluster"), "{reason}");
+}
+
+#[test]
+fn a_node_with_another_directory_is_refused_and_garbage_ends_its_own_connection_only() {
+    let mut cluster = Cluster::default();
+    cluster.found(1);
+    cluster.join(2);
+    cluster.wait_until_voters(2);
+    for (wiped, expected) in [
+        (identity(2, 77), "node 2 has another data directory than the member"),
+        (identity(1, 77), "number 1 belongs to another node"),
+    ] {
+        let found = cluster.block_on(discover(&cluster.connector(), &cluster.addresses(&[1]), wiped, None));
+        let Err(JoinError::Refused(reason)) = found else { panic!("it is not the member: {found:?}") };
+        assert!(reason.contains(expected), "{reason}");
+    }
+    let other = cluster.block_on(discover(&cluster.connector(), &cluster.addresses(&[1]), identity(5, 5), Some(99)));
+    assert!(other.expect_err("another database").to_string().contains("belongs to database"));
+    let free = cluster.block_on(discover(&cluster.connector(), &cluster.addresses(&[1]), identity(5, 5), None));
+    assert_eq!(free.expect("a free number").database, cluster.database(1).id());
+
+    for garbage in [&b"GET / HTTP/1.1\r\nhost: quire\r\n\r\n"[..], &[0; 64], &[0xff; 64], b"\x05\0\0\0\0\0\0\0\x01abcd"]
+    {
+        let mut stream = std::net::TcpStream::connect(&cluster.addresses(&[1])[0]).expect("it listens");
+        stream.write_all(garbage).expect("sent");
+        let mut answer = Vec::new();
+        // The node may reset the connection.
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.is_empty() || answer.windows(5).any(|bytes| bytes == b"frame"), "{answer:?}");
+    }
+    produce(&cluster, 1, "after the garbage");
+    cluster.wait_until_level(&[1, 2]);
+    assert_eq!(cluster.node(1).status().role, NodeRole::Leader);
+}
