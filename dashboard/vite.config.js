@@ -1,5 +1,12 @@
 import { defineConfig } from "vite";
 
+/** A server on this machine, which takes requests of its own pages only. */
+const proxied = {
+  target: "http://127.0.0.1:7070",
+  changeOrigin: true,
+  configure: (proxy) => proxy.on("proxyReq", (request) => request.removeHeader("origin")),
+};
+
 // The bundle is in the crate that serves it, so that a build of Quire needs no Node.
 export default defineConfig({
   base: "/ui/",
@@ -11,5 +18,5 @@ export default defineConfig({
     assetsInlineLimit: 0,
     cssCodeSplit: false,
   },
-  server: { proxy: { "/v1": "http://127.0.0.1:7070", "/healthz": "http://127.0.0.1:7070", "/readyz": "http://127.0.0.1:7070" } },
+  server: { proxy: Object.fromEntries(["/v1", "/healthz", "/readyz"].map((route) => [route, proxied])) },
 });

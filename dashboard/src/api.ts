@@ -2,7 +2,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ConnectionError, Quire, QuireError, type QueryValue } from "../../clients/typescript/src/index.js";
 
-export { ConnectionError, Quire, QuireError, path, type Json, type Schemas } from "../../clients/typescript/src/index.js";
+export { ConnectionError, Quire, QuireError, path, type Json, type Schemas, type SqlResult, type SqlValue } from "../../clients/typescript/src/index.js";
 
 /** The key of the user, for this tab only. */
 const KEY = "quire-api-key";

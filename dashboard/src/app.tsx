@@ -10,6 +10,7 @@ import { Commits } from "./pages/commits.js";
 import { GraphPage, Graphs } from "./pages/graphs.js";
 import { Job, Jobs } from "./pages/jobs.js";
 import { Overview } from "./pages/overview.js";
+import { Query } from "./pages/query.js";
 import { Access, Storage } from "./pages/storage.js";
 import { StorePage, Stores } from "./pages/stores.js";
 import { GroupPage, Groups, TopicPage, Topics } from "./pages/topics.js";
@@ -34,6 +35,8 @@ function page(segments: string[]): ComponentChildren {
       return name === undefined ? <Stores /> : <StorePage key={name} name={name} />;
     case "graphs":
       return name === undefined ? <Graphs /> : <GraphPage key={name} name={name} />;
+    case "query":
+      return name === undefined ? <Query /> : <Unknown />;
     case "storage":
       return <Storage />;
     case "access":

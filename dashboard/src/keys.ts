@@ -9,6 +9,7 @@ export const PAGES: readonly { key: string; name: string; segment: string }[] = 
   { key: "u", name: "Groups", segment: "groups" },
   { key: "e", name: "Stores", segment: "stores" },
   { key: "g", name: "Graphs", segment: "graphs" },
+  { key: "q", name: "Query", segment: "query" },
   { key: "s", name: "Storage", segment: "storage" },
   { key: "a", name: "Access", segment: "access" },
 ];

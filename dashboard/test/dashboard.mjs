@@ -156,6 +156,20 @@ function addChecks({ order, produced, job }) {
     await page.locator("dialog[open]").getByRole("button", { name: "Compact" }).click();
     await page.getByRole("status").getByText("Compacted").waitFor();
   });
+  check("query", `/query?sql=${encodeURIComponent("SELECT store, type, data FROM events ORDER BY position")}`, "OrderPlaced", async (page) => {
+    await page.getByRole("link", { name: "shop/orders" }).first().waitFor();
+    await page.getByRole("button", { name: "Explain" }).click();
+    await page.getByText("VIRTUAL TABLE").waitFor();
+    await page.getByLabel("SQL, read only").fill("SELECT name FROM nowhere");
+    await page.keyboard.press("Control+Enter");
+    await page.getByRole("alert").getByText("nowhere").waitFor();
+    await page.goBack();
+  });
+  check("query examples", "/query", "Ask the log", async (page) => {
+    await page.getByRole("button", { name: "Jobs that died, and why" }).click();
+    await page.getByText("scanned").waitFor();
+  });
+  check("hostile query", `/query?sql=${encodeURIComponent("SELECT * FROM events")}`, "window.harmed");
   check("access", "/access", "Access control is not enabled");
   check("none", "/nothing/here", "No such page");
   check("hostile store", `/stores/${hostile}`, "window.harmed", (page) => page.locator(".records summary").first().click());

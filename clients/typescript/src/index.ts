@@ -5,5 +5,6 @@ export { Graph, type Block, type EdgeOptions, type Neighbour, type Visit } from 
 export { Outcome, Queue, type Job, type JobContext, type WorkOptions } from "./jobs.js";
 export type { Json, Value } from "./json.js";
 export { Quire } from "./quire.js";
+export type { SqlOptions, SqlParameters, SqlResult, SqlValue } from "./sql.js";
 export { Topic, type TopicRecord } from "./topics.js";
 export { path, type Options, type QueryValue } from "./transport.js";

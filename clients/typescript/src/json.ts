@@ -10,7 +10,8 @@ export function valueField(name: string, value: Value | undefined): Record<strin
   return value instanceof Uint8Array ? { [`${name}_base64`]: base64(value) } : { [name]: value };
 }
 
-function base64(bytes: Uint8Array): string {
+/** Bytes in base64. */
+export function base64(bytes: Uint8Array): string {
   let text = "";
   for (let start = 0; start < bytes.length; start += 0x8000) {
     text += String.fromCharCode(...bytes.subarray(start, start + 0x8000));

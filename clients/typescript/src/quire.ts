@@ -2,6 +2,7 @@ import type { Committed, Part } from "./commit.js";
 import { Store } from "./events.js";
 import { Graph } from "./graphs.js";
 import { Queue } from "./jobs.js";
+import { sql, type SqlOptions, type SqlParameters, type SqlResult } from "./sql.js";
 import { Topic } from "./topics.js";
 import { Transport, type Options, type QueryValue } from "./transport.js";
 
@@ -36,6 +37,15 @@ export class Quire {
   /** Writes on a route that has no method here, once. Prefer `commit`, which can be repeated safely. */
   send<T>(method: "POST" | "DELETE", route: string, body?: unknown): Promise<T> {
     return this.#transport.call(method, route, { body });
+  }
+
+  /**
+   * Runs a read-only SQL statement over events, messages, jobs and graphs. `docs/sql.md` has the tables.
+   *
+   * The parameters are the values of `?1`, `?2` and so on, or those of `:name` by name.
+   */
+  sql(statement: string, parameters: SqlParameters = [], options: SqlOptions = {}): Promise<SqlResult> {
+    return sql(this.#transport, statement, parameters, options);
   }
 
   store(name: string): Store {

@@ -52,6 +52,19 @@ test("a commit over all models happens whole, and a refusal has its facts", asyn
   assert.deepEqual((await graph.paths("a", "b"))[0]?.map((visit) => visit.name), ["a", "b"]);
 });
 
+test("a statement has parameters, rows and a position", async () => {
+  await quire.store("asked").append([{ type: "Asked", data: { n: 17 } }, { type: "Told" }]);
+  const text = "SELECT position, data ->> '$.n', ?2 FROM events WHERE store = ?1 AND type = 'Asked'";
+  const result = await quire.sql(text, ["asked", new Uint8Array([255, 0])]);
+  assert.deepEqual(result.rows, [[1, 17, new Uint8Array([255, 0])]]);
+  assert.equal(result.columns[0], "position");
+  assert.equal(result.scanned, 1);
+  const named = await quire.sql("SELECT count(*) FROM events WHERE store = :store", { store: "asked" }, { asOf: result.as_of });
+  assert.deepEqual([named.rows, named.as_of], [[[2]], result.as_of]);
+  const refused = await quire.sql("SELECT FROM").then(() => undefined, (error: unknown) => error);
+  assert(refused instanceof QuireError && refused.code === "invalid");
+});
+
 test("pages of a read are joined", async () => {
   const store = quire.store("pages");
   await store.append(Array.from({ length: 25 }, (_, n) => ({ type: "Counted", data: n })));

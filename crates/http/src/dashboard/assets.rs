@@ -4,6 +4,6 @@
 pub(super) const FILES: &[(&str, &[u8])] = &[
     ("index.html", include_bytes!("../../dashboard/index.html")),
     ("icon-C96oJW2-.svg", include_bytes!("../../dashboard/assets/icon-C96oJW2-.svg")),
-    ("index-C_pXLZJm.js", include_bytes!("../../dashboard/assets/index-C_pXLZJm.js")),
-    ("style-DHDJo5JP.css", include_bytes!("../../dashboard/assets/style-DHDJo5JP.css")),
+    ("index-CEhZGgoV.js", include_bytes!("../../dashboard/assets/index-CEhZGgoV.js")),
+    ("style-BSr3Yh12.css", include_bytes!("../../dashboard/assets/style-BSr3Yh12.css")),
 ];
