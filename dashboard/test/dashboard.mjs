@@ -48,6 +48,8 @@ async function post(url, body, key) {
 
 /** An order in all four models, dead and completed jobs, and hostile names and values everywhere. */
 async function fill(url) {
+  const bills = Array.from({ length: 7 }, (_, bill) => ({ enqueue: { queue: "shop/bulk", kind: "send-bill", payload: { bill } } }));
+  await post(`${url}/v1/commit`, { parts: bills });
   const order = await post(`${url}/v1/commit`, {
     parts: [
       { create_topic: { name: "orders", partitions: 2 } },
@@ -119,6 +121,14 @@ function addChecks({ order, produced, job }) {
     await page.getByText("card declined").first().waitFor();
     assert.equal(await page.locator("tbody tr").count(), 1);
   });
+  check("bulk", "/jobs?queue=shop%2Fbulk&state=pending", "send-bill", async (page) => {
+    await page.getByRole("button", { name: "Cancel all" }).click();
+    await page.locator("dialog[open]").getByText("7 jobs are selected: in shop/bulk, pending").waitFor();
+    await page.getByRole("button", { name: "Cancel 7 jobs" }).click();
+    await page.locator("dialog[open]").getByText("Done: 7 changed, 0 refused").waitFor();
+    await page.getByRole("button", { name: "Close" }).click();
+    await page.getByText("No job fits").waitFor();
+  });
   check("job", `/jobs/${job}`, "card declined", async (page) => {
     await page.getByText("4900").first().waitFor();
     await page.getByRole("button", { name: "Retry" }).click();
@@ -138,7 +148,15 @@ function addChecks({ order, produced, job }) {
     await page.getByText("window.harmed").first().waitFor();
   });
   check("groups", "/groups", "billing");
-  check("group", "/groups/billing", "Offsets");
+  check("group", "/groups/billing", "Offsets", async (page) => {
+    await page.getByRole("button", { name: "Reset offsets" }).click();
+    const dialog = page.locator("dialog[open]");
+    await dialog.getByLabel("To", { exact: true }).selectOption("end");
+    await dialog.getByText(/records? (is|are) skipped/).first().waitFor();
+    await dialog.getByRole("button", { name: /Reset \d+ offset/ }).click();
+    await page.locator("dialog[open]").waitFor({ state: "detached" });
+    await page.locator(".facts div", { hasText: "Lag" }).getByText("0", { exact: true }).waitFor();
+  });
   check("stores", "/stores", "shop/orders");
   check("store", "/stores/shop%2Forders", "OrderPaid", async (page) => {
     await page.getByLabel("Tags").fill("customer:ada");

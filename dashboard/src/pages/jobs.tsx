@@ -3,6 +3,7 @@ import { go, href, place, setParams, withParams } from "../router.js";
 import { Act, Badge, Empty, Facts, Filter, Head, More, Select, Shown, Table } from "../ui/parts.js";
 import { Time } from "../ui/time.js";
 import { Value, oneLine } from "../ui/value.js";
+import { Bulk } from "./bulk.js";
 import { STATES } from "./overview.js";
 
 type Job = Omit<Schemas["JobReply"], "payload" | "result" | "progress" | "checkpoint"> & {
@@ -41,6 +42,7 @@ export function Jobs() {
     <>
       <Head title="Jobs" read={request}>
         <button type="button" onClick={jobs.reload}>Refresh</button>
+        {isFiltered && (jobs.data?.length ?? 0) > 0 && <Bulk filter={{ queue: of("queue"), state: of("state"), kind: of("kind"), tag: of("tag"), error: of("error") }} done={jobs.reload} />}
       </Head>
       <p class="lead">A job waits in a queue until a worker leases it. A failed attempt is repeated; the last one leaves the job dead.</p>
       <div class="filters">

@@ -3,6 +3,7 @@ import { href, place, setParams, withParams } from "../router.js";
 import { Empty, Facts, Filter, Head, More, Select, Shown, Table } from "../ui/parts.js";
 import { Time, duration } from "../ui/time.js";
 import { Value, bytes, count } from "../ui/value.js";
+import { Reset, sourceOf, type Offset } from "./reset.js";
 
 type Topic = Schemas["TopicWithPartitions"];
 type Group = Schemas["GroupWithOffsets"];
@@ -176,7 +177,6 @@ export function Groups() {
 export function GroupPage({ name }: { name: string }) {
   const request: Read = { route: path`/v1/groups/${name}` };
   const group = useRead<Group>(request, 2_000);
-  type Offset = Group["offsets"][number] & { topic?: string; store?: string; queue?: string };
   const source = (offset: Offset) => {
     if (offset.topic !== undefined) return <a href={withParams(href("topics", offset.topic), { partition: offset.partition, offset: offset.offset })} data-row>{offset.topic}</a>;
     if (offset.store !== undefined) return <a href={withParams(href("stores", offset.store), { at: offset.offset })} data-row>{offset.store}</a>;
@@ -184,7 +184,9 @@ export function GroupPage({ name }: { name: string }) {
   };
   return (
     <>
-      <Head title={name} read={request} />
+      <Head title={name} read={request}>
+        {(group.data?.offsets.length ?? 0) > 0 && <Reset group={name} offsets={group.data?.offsets as Offset[]} isRead={(group.data?.members.length ?? 0) > 0 || group.data?.protocol !== ""} done={group.reload} />}
+      </Head>
       <Shown of={group}>
         {(data) => (
           <>
@@ -200,7 +202,7 @@ export function GroupPage({ name }: { name: string }) {
               <Table
                 caption="Offsets"
                 rows={data.offsets as Offset[]}
-                keyOf={(offset) => `${offset.topic ?? offset.store ?? offset.queue}/${offset.partition}`}
+                keyOf={(offset) => `${sourceOf(offset)}/${offset.partition}`}
                 columns={[
                   { title: "Source", cell: source },
                   { title: "Partition", isNumber: true, cell: (offset) => offset.partition },
