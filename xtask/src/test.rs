@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! fmt ─▶ clippy ─▶ tidy ─▶ deny ─▶ test ─▶ otlp ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka ─▶ clients ─▶ browser ─▶ dashboard ─▶
-//! attacks ─▶ openapi ─▶ python
+//! site ─▶ attacks ─▶ openapi ─▶ python
 //! ```
 //!
 //! Each step is one command that a person could type. What a step prints is passed through. All
@@ -29,8 +29,10 @@ mod go;
 mod java;
 mod js;
 mod kafka;
+mod node;
 mod openapi;
 mod python;
+mod site;
 
 /// See the root manifest for its settings.
 pub(crate) const PROFILE: &str = "test-fast";
@@ -41,7 +43,7 @@ struct Step {
     run: fn(&Workspace) -> Result<(), String>,
 }
 
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 17] = [
     Step { name: "fmt", what: "the source is formatted", run: format },
     Step { name: "clippy", what: "the lints pass", run: clippy },
     Step {
@@ -67,6 +69,7 @@ const STEPS: [Step; 16] = [
     Step { name: "clients", what: "the clients in other languages, and their examples", run: clients::run },
     Step { name: "browser", what: "pages of other sites, in headless Chromium", run: browser::run },
     Step { name: "dashboard", what: "the dashboard: its bundle, and its pages in Chromium", run: dashboard::run },
+    Step { name: "site", what: "the site of the documentation, and its links", run: site::run },
     Step { name: "attacks", what: "attacks on a server, while another client commits", run: attacks::run },
     Step { name: "openapi", what: "random requests from the description of the HTTP API", run: openapi::run },
     Step { name: "python", what: "the Python package: its lints, types and tests", run: bindings::run },
@@ -270,6 +273,7 @@ mod tests {
                 "clients",
                 "browser",
                 "dashboard",
+                "site",
                 "attacks",
                 "openapi",
                 "python"
@@ -277,7 +281,7 @@ mod tests {
         );
         assert_eq!(
             wanted(&["--skip-python"]),
-            Ok(vec!["fmt", "clippy", "tidy", "deny", "test", "otlp", "loom", "chaos", "doc", "dashboard"])
+            Ok(vec!["fmt", "clippy", "tidy", "deny", "test", "otlp", "loom", "chaos", "doc", "dashboard", "site"])
         );
         assert_eq!(wanted(&["--only", "tidy", "--only", "fmt"]), Ok(vec!["fmt", "tidy"]));
     }

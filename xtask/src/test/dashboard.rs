@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use super::{browser, succeed};
+use super::{browser, node, succeed};
 use crate::units::Units;
 use crate::workspace::Workspace;
 
@@ -23,12 +23,8 @@ const BUNDLE: &str = "crates/http/dashboard";
 /// # Errors
 /// When the bundle differs from its sources, or a check fails.
 pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
-    for program in ["node", "npm"] {
-        let probe = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        if let Err(error) = probe {
-            println!("SKIPPED the dashboard: can't run {program}: {error}");
-            return Ok(());
-        }
+    if node::is_missing("the dashboard") {
+        return Ok(());
     }
     let sources = workspace.root.join(SOURCES);
     let within = |program: &str, arguments: &[&str]| {

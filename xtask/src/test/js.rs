@@ -4,9 +4,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use super::succeed;
+use super::{node, succeed};
 use crate::workspace::Workspace;
 
 const PROGRAM: &str = "tests/kafka/js/clients.js";
@@ -18,10 +18,7 @@ pub(super) fn package(workspace: &Workspace) -> Option<PathBuf> {
 }
 
 fn install(workspace: &Workspace) -> Result<PathBuf, String> {
-    for program in ["node", "npm"] {
-        let probe = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        probe.map_err(|error| format!("can't run {program}: {error}"))?;
-    }
+    node::find()?;
     let folder = workspace.target.join("kafka-js");
     let failed = |error: std::io::Error| format!("could not write to {}: {error}", folder.display());
     fs::create_dir_all(&folder).map_err(failed)?;
@@ -35,7 +32,7 @@ fn install(workspace: &Workspace) -> Result<PathBuf, String> {
 /// # Errors
 /// When a check fails.
 pub(super) fn run(workspace: &Workspace, package: &Path, bootstrap: &str) -> Result<(), String> {
-    let mut node = Command::new("node");
-    node.arg(PROGRAM).arg(bootstrap).env("NODE_PATH", package.join("node_modules"));
-    succeed(node.current_dir(&workspace.root))
+    let mut program = Command::new("node");
+    program.arg(PROGRAM).arg(bootstrap).env("NODE_PATH", package.join("node_modules"));
+    succeed(program.current_dir(&workspace.root))
 }
