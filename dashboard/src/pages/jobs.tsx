@@ -42,7 +42,7 @@ export function Jobs() {
     <>
       <Head title="Jobs" read={request}>
         <button type="button" onClick={jobs.reload}>Refresh</button>
-        {isFiltered && (jobs.data?.length ?? 0) > 0 && <Bulk filter={{ queue: of("queue"), state: of("state"), kind: of("kind"), tag: of("tag"), error: of("error") }} done={jobs.reload} />}
+        {isFiltered && <Bulk filter={{ queue: of("queue"), state: of("state"), kind: of("kind"), tag: of("tag"), error: of("error") }} done={jobs.reload} />}
       </Head>
       <p class="lead">A job waits in a queue until a worker leases it. A failed attempt is repeated; the last one leaves the job dead.</p>
       <div class="filters">
