@@ -121,13 +121,13 @@ function addChecks({ order, produced, job }) {
     await page.getByText("card declined").first().waitFor();
     assert.equal(await page.locator("tbody tr").count(), 1);
   });
-  check("bulk", "/jobs?queue=shop%2Fbulk&state=pending", "send-bill", async (page) => {
-    await page.getByRole("button", { name: "Cancel all" }).click();
+  check("bulk", "/jobs?queue=shop%2Fbulk", "send-bill", async (page) => {
+    await page.getByRole("button", { name: "Hold all" }).click();
     await page.locator("dialog[open]").getByText("7 jobs are selected: in shop/bulk, pending").waitFor();
-    await page.getByRole("button", { name: "Cancel 7 jobs" }).click();
+    await page.getByRole("button", { name: "Hold 7 jobs" }).click();
     await page.locator("dialog[open]").getByText("Done: 7 changed, 0 refused").waitFor();
     await page.getByRole("button", { name: "Close" }).click();
-    await page.getByText("No job fits").waitFor();
+    await page.locator("tbody .badge", { hasText: "held" }).nth(6).waitFor();
   });
   check("job", `/jobs/${job}`, "card declined", async (page) => {
     await page.getByText("4900").first().waitFor();
@@ -151,7 +151,7 @@ function addChecks({ order, produced, job }) {
   check("group", "/groups/billing", "Offsets", async (page) => {
     await page.getByRole("button", { name: "Reset offsets" }).click();
     const dialog = page.locator("dialog[open]");
-    await dialog.getByLabel("To", { exact: true }).selectOption("end");
+    await dialog.getByRole("combobox", { name: "To" }).selectOption("end");
     await dialog.getByText(/records? (is|are) skipped/).first().waitFor();
     await dialog.getByRole("button", { name: /Reset \d+ offset/ }).click();
     await page.locator("dialog[open]").waitFor({ state: "detached" });

@@ -100,7 +100,7 @@ export default defineConfig({
   srcDir: "..",
   srcExclude: ["**/target/**", "**/node_modules/**", "crates/**", "tests/**", "examples/**", "site/**", "bindings/**", "fuzz/**"],
   rewrites: (path) => OTHERS[path] ?? path.replace(/^docs\//, "").replace(/(^|\/)README\.md$/, "$1index.md"),
-  outDir: "dist",
+  outDir: join(ROOT, "target/site"),
   cleanUrls: true,
   lastUpdated: false,
   markdown: { config: linksToPages },

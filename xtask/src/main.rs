@@ -1,5 +1,5 @@
 //! The project's chores: `cargo xtask test`, `tidy`, `soak`, `chaos`, `kills`, `gate`, `nightly`,
-//! `canaries`, `bench-peers` and `proto`.
+//! `canaries`, `bench-peers`, `package` and `proto`.
 //!
 //! This file only parses the command line. `test` is what a contributor and continuous integration
 //! run. `tidy` is one of its steps: the rules about the source that no compiler checks. `proto`
@@ -15,6 +15,7 @@ mod chaos;
 mod gate;
 mod kills;
 mod maven;
+mod package;
 mod proto;
 mod salvage;
 mod soak;
@@ -32,12 +33,14 @@ The chores of Quire.
 Usage: cargo xtask <CHORE>
 
   test [--skip-python] [--only STEP]...   run every test; STEP is one of: fmt, clippy, tidy, deny, test, loom, chaos, doc,
-                                          otlp, kafka, clients, browser, dashboard, attacks, openapi,
+                                          otlp, kafka, clients, browser, dashboard, site, packages, attacks, openapi,
                                           python
   tidy [--bless]                          check the rules about the source that no compiler checks;
                                           --bless: the format page was reviewed and matches the code
   tidy --voice UNIT                       list the wording that the rule `voice` counts in UNIT: a crate (crates/log, xtask)
                                           or a page (docs/http.md)
+  package [--program FILE] [--out DIR]    make the files of a release: the archive, .deb and .rpm, checksums, notes;
+                                          --program: package FILE, and do not build
   proto                                   generate the gRPC messages and services from the files in proto/
   canaries [NAME]...                     insert deliberate defects, which the tests must notice
   bench-peers kafka [--rounds N] [--case NAME]... [--durability os|sync]
@@ -82,6 +85,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
             [flag, unit] if flag == "--voice" => tidy::voice(&Workspace::find()?, unit),
             _ => Err(format!("`tidy` takes --bless or --voice UNIT, not {}\n\n{HELP}", flags.join(" "))),
         },
+        "package" => package::run(&Workspace::find()?, package::Options::parse(flags)?).map(drop),
         "proto" if flags.is_empty() => proto::run(&Workspace::find()?),
         "proto" => Err(format!("`proto` takes no {}\n\n{HELP}", flags.join(" "))),
         "canaries" => canaries::run(&Workspace::find()?, flags),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! fmt ─▶ clippy ─▶ tidy ─▶ deny ─▶ test ─▶ otlp ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka ─▶ clients ─▶ browser ─▶ dashboard ─▶
-//! site ─▶ attacks ─▶ openapi ─▶ python
+//! site ─▶ packages ─▶ attacks ─▶ openapi ─▶ python
 //! ```
 //!
 //! Each step is one command that a person could type. What a step prints is passed through. All
@@ -31,6 +31,7 @@ mod js;
 mod kafka;
 mod node;
 mod openapi;
+mod packages;
 mod python;
 mod site;
 
@@ -43,7 +44,7 @@ struct Step {
     run: fn(&Workspace) -> Result<(), String>,
 }
 
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 18] = [
     Step { name: "fmt", what: "the source is formatted", run: format },
     Step { name: "clippy", what: "the lints pass", run: clippy },
     Step {
@@ -70,6 +71,7 @@ const STEPS: [Step; 17] = [
     Step { name: "browser", what: "pages of other sites, in headless Chromium", run: browser::run },
     Step { name: "dashboard", what: "the dashboard: its bundle, and its pages in Chromium", run: dashboard::run },
     Step { name: "site", what: "the site of the documentation, and its links", run: site::run },
+    Step { name: "packages", what: "the archive and the packages of a release", run: packages::run },
     Step { name: "attacks", what: "attacks on a server, while another client commits", run: attacks::run },
     Step { name: "openapi", what: "random requests from the description of the HTTP API", run: openapi::run },
     Step { name: "python", what: "the Python package: its lints, types and tests", run: bindings::run },
@@ -274,6 +276,7 @@ mod tests {
                 "browser",
                 "dashboard",
                 "site",
+                "packages",
                 "attacks",
                 "openapi",
                 "python"
@@ -281,7 +284,20 @@ mod tests {
         );
         assert_eq!(
             wanted(&["--skip-python"]),
-            Ok(vec!["fmt", "clippy", "tidy", "deny", "test", "otlp", "loom", "chaos", "doc", "dashboard", "site"])
+            Ok(vec![
+                "fmt",
+                "clippy",
+                "tidy",
+                "deny",
+                "test",
+                "otlp",
+                "loom",
+                "chaos",
+                "doc",
+                "dashboard",
+                "site",
+                "packages"
+            ])
         );
         assert_eq!(wanted(&["--only", "tidy", "--only", "fmt"]), Ok(vec!["fmt", "tidy"]));
     }

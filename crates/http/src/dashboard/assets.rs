@@ -5,5 +5,5 @@ pub(super) const FILES: &[(&str, &[u8])] = &[
     ("index.html", include_bytes!("../../dashboard/index.html")),
     ("icon-C96oJW2-.svg", include_bytes!("../../dashboard/assets/icon-C96oJW2-.svg")),
     ("index-Bji4J-Fs.js", include_bytes!("../../dashboard/assets/index-Bji4J-Fs.js")),
-    ("style-DvUnFykU.css", include_bytes!("../../dashboard/assets/style-DvUnFykU.css")),
+    ("style-CHq1mGLQ.css", include_bytes!("../../dashboard/assets/style-CHq1mGLQ.css")),
 ];
