@@ -148,10 +148,9 @@ fn packages(workspace: &Workspace, out: &Path, tree: &Path, version: &str) -> Re
     {
         let file = out.join(file);
         let mut nfpm = Command::new("nfpm");
-        nfpm.args(["package", "--packager", packager, "--config"]).arg(sources.join("nfpm.yaml"));
-        nfpm.arg("--target").arg(&file);
-        nfpm.env("QUIRE_VERSION", version).env("QUIRE_ARCH", arch);
-        succeed(nfpm.env("QUIRE_STAGE", tree).env("QUIRE_SCRIPTS", &sources))?;
+        nfpm.args(["package", "--packager", packager, "--config", "nfpm.yaml", "--target"]).arg(&file);
+        nfpm.env("QUIRE_VERSION", version).env("QUIRE_ARCH", arch).env("QUIRE_STAGE", tree);
+        succeed(nfpm.current_dir(&sources))?;
         made.push(file);
     }
     Ok(made)
