@@ -29,7 +29,7 @@ impl ListenAddress {
 
     /// Whether only programs on this machine can connect.
     pub fn is_local(&self) -> bool {
-        self.tcp().is_none_or(|address| address.ip().is_loopback())
+        self.tcp().is_none_or(|address| address.ip().to_canonical().is_loopback())
     }
 }
 

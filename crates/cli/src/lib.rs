@@ -9,6 +9,7 @@ mod config;
 mod connections;
 mod demo;
 pub mod durability;
+mod exposure;
 pub mod failure;
 mod graph_memory;
 mod grpc;

@@ -7,9 +7,12 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use quire::Database;
+use quire_access::TlsSettings;
 use tracing::{error, info, warn};
 
 use crate::Command;
+use crate::exposure::{self, ServerProtection};
 use crate::failure::{CommandError, Result};
 use crate::logging::Logger;
 use crate::servers::Servers;
@@ -65,6 +68,7 @@ pub(crate) struct Reload<'s> {
     /// The shortest sync that the log reports.
     pub(crate) slow_sync: &'s Cell<Duration>,
     pub(crate) servers: &'s Servers,
+    pub(crate) database: &'s Database,
 }
 
 impl Reload<'_> {
@@ -86,6 +90,14 @@ impl Reload<'_> {
         let changed = settings.iter().filter(|setting| !self.has(setting));
         let tls = serve.tls().settings()?;
         let keeps_tls = tls.is_some() == self.servers.tls().is_some();
+        let protection = ServerProtection {
+            requires_certificates: tls.as_ref().map(TlsSettings::requires_client_certificates),
+            ..serve.protection(self.database.access().rules().is_enabled())
+        };
+        // Certificates of clients may no longer be required.
+        if keeps_tls {
+            exposure::check(self.servers.addresses(), protection)?;
+        }
         let is_applied = |flag: &str| RELOADED.contains(&flag) && (keeps_tls || !flag.starts_with(TLS));
         let (applied, kept): (Vec<_>, Vec<_>) = changed.partition(|setting| is_applied(&setting.flag));
         let names =

@@ -11,6 +11,7 @@ use tracing::{info, warn};
 
 use crate::connections::{ConnectionArgs, ServerSettings};
 use crate::durability::DurabilityArg;
+use crate::exposure::{ServerProtection, may_have_access_control};
 use crate::failure::{CommandError, Result};
 use crate::graph_memory::GraphMemoryArgs;
 use crate::grpc::GrpcArgs;
@@ -86,7 +87,7 @@ impl Serve {
         self.check()?;
         let tls = self.tls.load()?;
         let tokens = self.oidc.load()?;
-        self.addresses.check(tls.as_ref())?;
+        self.addresses.check(tls.as_ref(), self.protection(may_have_access_control(&self.data)))?;
         #[cfg(feature = "otlp")]
         let mut export = self.otlp.start()?;
         #[cfg(feature = "otlp")]
@@ -105,7 +106,8 @@ impl Serve {
         if let Some(tls) = &tls {
             log_certificate(tls);
         }
-        let servers = Servers::start(&database, &self.addresses, self.server_settings()?, tls, tokens)?;
+        let servers =
+            Servers::start(&database, Some(&self.data), &self.addresses, self.server_settings()?, tls, tokens)?;
         #[cfg(feature = "otlp")]
         export.iter_mut().for_each(|export| export.export_metrics(servers.metrics()));
         let has_access_control = database.access().rules().is_enabled();
@@ -122,7 +124,8 @@ impl Serve {
         let mut watch =
             DatabaseWatch::new(database.clone(), servers.traffic(), servers.kafka_counters(), recovery.damage.len());
         let slow_sync = Cell::new(self.log.slow_sync());
-        let mut reload = Reload { settings, logger: &logger, slow_sync: &slow_sync, servers: &servers };
+        let mut reload =
+            Reload { settings, logger: &logger, slow_sync: &slow_sync, servers: &servers, database: &database };
         let mut tls_watch = TlsWatch::new(servers.tls().cloned());
         let mut had_access_control = has_access_control;
         let look = || {
@@ -157,11 +160,16 @@ impl Serve {
         writeln!(out, "stopped after {}", counted(commits, "commit"))?;
         match reason {
             StopReason::AccessDisabled => Err(CommandError::new(
-                "access control was disabled: the server stopped, so that it lets nobody in unasked; start it again to \
-                 serve everybody",
+                "access control was disabled: the server stopped, so that it lets nobody in unasked; start it again on \
+                 loopback, or with --insecure-listen, to serve everybody",
             )),
             StopReason::Interrupt | StopReason::Terminate | StopReason::Program => Ok(()),
         }
+    }
+
+    /// The protection of the servers without their TLS.
+    pub(crate) fn protection(&self, has_access_control: bool) -> ServerProtection<'_> {
+        ServerProtection { requires_certificates: None, has_access_control, data: Some(&self.data) }
     }
 
     /// Checks every setting.

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::connections::ServerSettings;
+use crate::exposure::{self, ServerProtection};
 use crate::failure::{CommandError, Result};
 use crate::memory::FreedMemory;
 use crate::served_address::ServedAddress;
@@ -37,14 +39,20 @@ pub(crate) struct Addresses {
     /// tls:// requires TLS, plain:// excludes it
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7071")]
     pub(crate) grpc: ServedAddress,
+    /// Listen without TLS or without access control on addresses that other machines can reach
+    #[arg(long)]
+    pub(crate) insecure_listen: bool,
 }
 
 impl Addresses {
-    /// Checks that the addresses are free, before anything is created or removed on the disk.
+    /// Checks that the addresses are protected and free, before anything is created or removed on
+    /// the disk.
     ///
     /// # Errors
-    /// When an address can't be listened on, or requires TLS without a certificate.
-    pub(crate) fn check(&self, tls: Option<&Arc<ServerTls>>) -> Result {
+    /// When an address can't be listened on, requires TLS without a certificate, or would let other
+    /// machines reach an unprotected server.
+    pub(crate) fn check(&self, tls: Option<&Arc<ServerTls>>, protection: ServerProtection<'_>) -> Result {
+        exposure::check(self, protection.with_tls(tls))?;
         for (flag, address) in self.all() {
             address.tls(tls).map_err(CommandError::new)?;
             check_address(&address.address).map_err(|error| not_bound(address, flag, &error))?;
@@ -103,15 +111,22 @@ impl Servers {
     /// Starts the servers. They run until a signal, or until [`Servers::stop`].
     ///
     /// # Errors
-    /// When one of the addresses can't be listened on, or requires TLS without a certificate. No
-    /// server runs then.
+    /// When one of the addresses can't be listened on, requires TLS without a certificate, or would
+    /// let other machines reach an unprotected server. No server runs then.
     pub(crate) fn start(
         database: &Database,
+        data: Option<&Path>,
         wanted: &Addresses,
         mut settings: ServerSettings,
         tls: Option<Arc<ServerTls>>,
         tokens: Option<Arc<TokenVerifier>>,
     ) -> Result<Self> {
+        let protection = ServerProtection {
+            requires_certificates: None,
+            has_access_control: database.access().rules().is_enabled(),
+            data,
+        };
+        exposure::check(wanted, protection.with_tls(tls.as_ref()))?;
         settings.fit_handles()?;
         let budget = settings.budget;
         let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
@@ -140,6 +155,7 @@ impl Servers {
             kafka: kafka.addresses().into_iter().zip(&kafka_tls).map(running).collect(),
             http: ServedAddress::running(http.address().clone(), http_tls.as_deref()),
             grpc: ServedAddress::running(grpc.address().clone(), grpc_tls.as_deref()),
+            insecure_listen: wanted.insecure_listen,
         };
         let traffic = Arc::new(Traffic::default());
         let (kafka, http, grpc) = (

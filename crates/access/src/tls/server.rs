@@ -118,7 +118,7 @@ impl ServerTls {
 
     /// Whether every client has a valid certificate.
     pub fn requires_client_certificates(&self) -> bool {
-        self.state.current().settings.client_certificates == ClientCertificates::Required
+        self.state.current().settings.requires_client_certificates()
     }
 
     /// The path and the permissions of the private key, when other users can read it.

@@ -123,6 +123,11 @@ impl TlsProtocol {
 }
 
 impl TlsSettings {
+    /// Whether every client must have a certificate.
+    pub fn requires_client_certificates(&self) -> bool {
+        self.client_certificates == ClientCertificates::Required
+    }
+
     /// Returns every problem of the settings; empty when they are valid. The files are not read.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();

@@ -11,6 +11,7 @@ use quire_access::ListenAddress;
 use super::{flights, story};
 use crate::failure::Result;
 use crate::servers::Addresses;
+use crate::text::quoted;
 
 /// The objects that the commands show: one of each model.
 #[derive(Debug)]
@@ -69,7 +70,7 @@ impl Explore<'_> {
     pub(super) fn write(&self, out: &mut dyn Write) -> Result {
         let quire = program();
         let data = quoted(&self.data.display().to_string());
-        let Addresses { kafka, http, grpc } = self.addresses;
+        let Addresses { kafka, http, grpc, .. } = self.addresses;
         let [kafka, ..] = &kafka[..] else { unreachable!("the flag has a default") };
         let Example { store, topic, queue, graph, tag, block } = self.example;
         let place = if self.is_serving { format!("--http {http}") } else { format!("--data {data}") };
@@ -96,16 +97,6 @@ impl Explore<'_> {
 /// This program, as the user called it.
 fn program() -> String {
     quoted(&std::env::args().next().unwrap_or_else(|| "quire".to_owned()))
-}
-
-/// A word, quoted for a POSIX shell.
-fn quoted(word: &str) -> String {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-+=:,@".contains(character);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use quire::{Database, Position};
 
 use crate::connections::ServerSettings;
 use crate::durability::DurabilityArg;
+use crate::exposure::ServerProtection;
 use crate::failure::{CommandError, Result};
 use crate::opening::{DamageReports, open};
 use crate::serve::tell_addresses;
@@ -68,7 +69,8 @@ impl Demo {
         }
         let input = if self.fast { None } else { Some(FlightTables::read(self.flights.as_deref())?) };
         if self.serves() {
-            self.addresses.check(None)?;
+            let protection = ServerProtection { requires_certificates: None, has_access_control: false, data: None };
+            self.addresses.check(None, protection)?;
         }
         let data = place::prepare(self.data.take())?;
         let database = open(Database::builder(&data).durability(self.durability.into()))?.database;
@@ -109,7 +111,7 @@ impl Demo {
             return self.explore(data, &self.addresses, &Example::shop()).write(out);
         }
         let database = open(Database::builder(data).durability(durability))?.database;
-        let servers = Servers::start(&database, &self.addresses, ServerSettings::default(), None, None)?;
+        let servers = Servers::start(&database, None, &self.addresses, ServerSettings::default(), None, None)?;
         let served = self.serve(&database, &servers, data, input, out);
         servers.stop()?;
         served

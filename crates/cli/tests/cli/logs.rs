@@ -124,8 +124,11 @@ fn an_address_that_other_machines_reach_is_a_warning() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");
     let mut command = quire();
-    let server =
-        Server::logging_at("0.0.0.0:0", command.arg("serve").arg("--data").arg(folder.path().join("data")), &log);
+    let server = Server::logging_at(
+        "0.0.0.0:0",
+        command.args(["serve", "--insecure-listen", "--data"]).arg(folder.path().join("data")),
+        &log,
+    );
     server.stop_by("TERM");
     each_once(
         &read(&log),

@@ -177,12 +177,24 @@ fn a_directory_without_a_database_stays_unchanged() {
 }
 
 #[test]
-fn serving_to_other_machines_is_warned_of() {
+fn serving_to_other_machines_needs_protection_or_a_flag_and_is_warned_of() {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = Server::start(folder.path());
+    let fresh = folder.path().join("fresh");
+    let others = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+    let refused = run_on(&fresh, &[&["serve", "--kafka", "0.0.0.0:0"], &others[..]].concat());
+    refused.failed_with("--kafka 0.0.0.0:0 has no TLS and no access control; listen on loopback");
+    assert!(!fresh.exists(), "nothing is created");
+    let demo = folder.path().join("demo");
+    let refused = run_on(&demo, &[&["demo", "--fast", "--keep", "--kafka", "0.0.0.0:0"], &others[..]].concat());
+    refused.failed_with("127.0.0.1:0`, or accept that with `--insecure-listen`");
+    assert!(!demo.exists(), "nothing is created");
+
+    let data = folder.path().join("data");
+    let server = Server::start(&data);
     assert!(!server.report.contains("no authentication"), "{}", server.report);
     assert_eq!(server.stop_by("INT").0, Some(0));
-    let server = Server::spawn_at("0.0.0.0:0", quire().args(["serve", "--data"]).arg(folder.path()));
+    let mut command = quire();
+    let server = Server::spawn_at("0.0.0.0:0", command.args(["serve", "--insecure-listen", "--data"]).arg(&data));
     let warning = format!("other machines can reach {}, and there is no authentication", server.kafka);
     assert!(server.report.contains(&warning), "{}", server.report);
 }

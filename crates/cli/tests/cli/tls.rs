@@ -236,6 +236,52 @@ fn a_client_without_a_valid_certificate_is_refused_where_one_is_required() {
 }
 
 #[test]
+fn other_machines_need_tls_and_a_credential() {
+    let authority = Authority::new();
+    let data = authority.path("data");
+    let [certificate, key] = ["server.pem", "server.key"].map(|name| authority.path(name).display().to_string());
+    let with_tls = ["--tls-certificate", &certificate, "--tls-key", &key];
+    let serve = |kafka: &'static str| {
+        let addresses = ["serve", "--kafka", kafka, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+        run_on(&data, &[&addresses[..], &with_tls].concat())
+    };
+    let ways = format!("`quire access init root --data {} --save-key root.key`", data.display());
+    serve("0.0.0.0:0").failed_with("--kafka 0.0.0.0:0 has no access control;");
+    assert!(!data.exists(), "nothing is created");
+    run_on(&data, &["topics", "create", "t"]).succeeded();
+    serve("0.0.0.0:0").failed_with(&ways);
+    let saved = authority.path("root.key").display().to_string();
+    run_on(&data, &["access", "init", "root", "--save-key", &saved]).succeeded();
+    serve("plain://0.0.0.0:0").failed_with("--kafka 0.0.0.0:0 has no TLS;");
+    let server = Server::spawn_at("0.0.0.0:0", quire().arg("serve").arg("--data").arg(&data).args(with_tls));
+    assert!(!server.report.contains("note:"), "{}", server.report);
+    assert_eq!(server.stop_by("TERM").0, Some(0));
+}
+
+/// A server whose clients need certificates keeps asking for them, whatever the file of settings
+/// says at a reload.
+#[test]
+fn a_reload_does_not_let_other_machines_in() {
+    let authority = Authority::new();
+    let (config, log) = (authority.path("quire.toml"), authority.path("log"));
+    let settings = |certificates: &str| {
+        let text = format!("tls_client_certificates = '{certificates}'\n");
+        fs::write(&config, text).expect("written");
+    };
+    settings("required");
+    let mut command = authority.serve();
+    command.arg("--tls-client-roots").arg(authority.path("roots.pem")).arg("--config").arg(&config);
+    let server = Server::logging_at("0.0.0.0:0", &mut command, &log);
+    settings("optional");
+    server.signal("HUP");
+    let text = wait_for(&log, "ERROR server: can't reload the settings; nothing has changed");
+    assert!(text.contains("--kafka 0.0.0.0:") && text.contains("has no access control;"), "{text}");
+    let stranger = ask_kafka(&mut authority.connect(&server.kafka, None), API_VERSIONS);
+    assert!(stranger.is_err(), "{stranger:?}");
+    assert_eq!(server.stop_by("TERM").0, Some(0));
+}
+
+#[test]
 fn listeners_of_kafka_have_tls_and_advertised_addresses_of_their_own() {
     let authority = Authority::new();
     let mut command = authority.serve();
