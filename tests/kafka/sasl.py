@@ -1,7 +1,7 @@
 """SASL by clients that we did not write: confluent-kafka, kafka-python and, if given, Kafka's Java client.
 
 Starts a server with access control (the example `authenticated`). Each client produces and reads with each mechanism and
-each credential, and is refused with a wrong password and as an unknown user.
+each credential, and is refused with a wrong password, as an unknown user and with a wrong token.
 """
 
 import argparse
@@ -20,10 +20,12 @@ from kafka import TopicPartition as Place
 from kafka.admin import KafkaAdminClient
 from kafka.admin import NewTopic as PythonTopic
 from kafka.errors import KafkaError
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from checks import SECONDS_MAX, expect
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+TOKEN_SECONDS = 3_600
 VALUES = [f"value {number}" for number in range(100)]
 
 
@@ -42,6 +44,7 @@ class Server:
         self.bootstrap = told["Kafka"][-1]
         self.password = " ".join(told["password"])
         self.key = told["key"]
+        self.token = told["token"][0]
         self.tls = told["tls"]
 
     def credentials(self, mechanism):
@@ -62,6 +65,13 @@ def librdkafka_settings(server, mechanism, user, password):
     return {
         "bootstrap.servers": server.bootstrap, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": mechanism,
         "sasl.username": user, "sasl.password": password,
+    }
+
+
+def librdkafka_with_token(server, token):
+    return {
+        "bootstrap.servers": server.bootstrap, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "OAUTHBEARER",
+        "oauth_cb": lambda _: (token, time.time() + TOKEN_SECONDS),
     }
 
 
@@ -95,6 +105,24 @@ def python_settings(server, mechanism, user, password):
     return {
         "bootstrap_servers": server.bootstrap, "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism,
         "sasl_plain_username": user, "sasl_plain_password": password,
+    }
+
+
+class TokenProvider(AbstractTokenProvider):
+    """A token for kafka-python."""
+
+    def __init__(self, token):
+        super().__init__()
+        self._token = token
+
+    def token(self):
+        return self._token
+
+
+def python_with_token(server, token):
+    return {
+        "bootstrap_servers": server.bootstrap, "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauth_token_provider": TokenProvider(token),
     }
 
 
@@ -134,8 +162,8 @@ def python_is_refused(settings):
 
 
 CLIENTS = [
-    ("librdkafka", librdkafka_settings, librdkafka_round, librdkafka_is_refused),
-    ("kafka-python", python_settings, python_round, python_is_refused),
+    ("librdkafka", librdkafka_settings, librdkafka_with_token, librdkafka_round, librdkafka_is_refused),
+    ("kafka-python", python_settings, python_with_token, python_round, python_is_refused),
 ]
 
 
@@ -146,7 +174,7 @@ def main():
     parser.add_argument("--acls", help="a command that runs Kafka's tools for ACLs, passwords and quotas, without its arguments")
     arguments = parser.parse_args()
     program = pathlib.Path(arguments.program).resolve()
-    for name, settings, round_trip, is_refused in CLIENTS:
+    for name, settings, with_token, round_trip, is_refused in CLIENTS:
         for mechanism in MECHANISMS:
             # A server of its own: each failure of an address makes the pause after the next one longer.
             with Server(program) as server:
@@ -155,9 +183,13 @@ def main():
                 is_refused(settings(server, mechanism, "ann", "wrong"))
                 is_refused(settings(server, mechanism, "nobody", server.password))
             print(f"ok      {name} authenticates with {mechanism}", flush=True)
+        with Server(program) as server:
+            round_trip(with_token(server, server.token), f"{name}-token")
+            is_refused(with_token(server, server.token + "x"))
+        print(f"ok      {name} authenticates with OAUTHBEARER", flush=True)
     if arguments.java:
         with Server(program) as server:
-            subprocess.run([*shlex.split(arguments.java), server.bootstrap, server.password, *server.key], check=True)
+            subprocess.run([*shlex.split(arguments.java), server.bootstrap, server.password, *server.key, server.token], check=True)
     if arguments.acls:
         with Server(program) as server:
             subprocess.run([*shlex.split(arguments.acls), server.bootstrap, *server.tls, *server.key], check=True)

@@ -8,7 +8,8 @@ use quire_access::{OidcSettings, RoleMapping, TokenVerifier};
 
 use crate::failure::{CommandError, Result};
 
-/// The flags. With an issuer, HTTP and gRPC accept its tokens in the place of API keys.
+/// The flags. With an issuer, HTTP and gRPC accept its tokens in the place of API keys, and the
+/// Kafka protocol accepts them over OAUTHBEARER.
 #[derive(Debug, Args)]
 pub(crate) struct OidcArgs {
     /// Accept tokens of this OpenID provider, the claim iss of its tokens

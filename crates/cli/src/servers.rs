@@ -134,7 +134,7 @@ impl Servers {
         let tls_of =
             |address: &ServedAddress| address.tls(tls.as_ref()).map(|tls| tls.cloned()).map_err(CommandError::new);
         let kafka = runtime.block_on(bind_kafka(database, &wanted.kafka, settings.kafka, &tls_of))?;
-        let kafka = kafka.with_budget(budget.clone());
+        let kafka = tokens.iter().cloned().fold(kafka.with_budget(budget.clone()), quire_kafka::Server::with_tokens);
         let http = quire_http::Server::bind_with(database.clone(), wanted.http.address.clone(), settings.http);
         let http = runtime.block_on(http).map_err(|error| not_bound(&wanted.http, "--http", &error))?;
         let mut http = tokens.iter().cloned().fold(http.with_budget(budget.clone()), quire_http::Server::with_tokens);

@@ -16,8 +16,8 @@ use quire_access::{Credential, ServedDatabase, Session};
 use crate::close_reason::CloseReason;
 use crate::request::Api;
 
-/// Longest frame of a client that must authenticate first, in bytes.
-pub(crate) const FRAME_BYTES_MAX: usize = 16 << 10;
+/// Longest frame of a client that must authenticate first, in bytes. The longest token fits.
+pub(crate) const FRAME_BYTES_MAX: usize = 18 << 10;
 
 /// The authentication of one connection.
 #[derive(Debug)]

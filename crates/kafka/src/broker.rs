@@ -8,7 +8,7 @@ use quire::streams::{Command, Reply};
 use quire::{Commit, Database, Operation, Outcome, Part, PermittedView, Resource};
 use quire_access::budget::ByteBudget;
 use quire_access::sasl::SaslAuthenticator;
-use quire_access::{ConnectionCounters, LiveSettings, QuotaBuckets, ServedDatabase, Traffic};
+use quire_access::{ConnectionCounters, LiveSettings, QuotaBuckets, ServedDatabase, TokenVerifier, Traffic};
 use tokio::sync::Semaphore;
 
 use crate::auto_creation::CreationRate;
@@ -105,6 +105,11 @@ impl Broker {
     /// The database as the client of the running request may use it.
     pub(crate) fn database(&self) -> Database {
         self.served.get()
+    }
+
+    /// Accepts tokens of an OpenID provider.
+    pub(crate) fn accept_tokens(&mut self, tokens: Arc<TokenVerifier>) {
+        self.authenticator.accept_tokens(tokens);
     }
 
     /// Audits no logins and denials.

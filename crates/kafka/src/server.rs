@@ -9,7 +9,7 @@ use quire::Database;
 use quire_access::budget::ByteBudget;
 use quire_access::{
     Admission, BoxedFuture, ConnectionCounters, ConnectionLimits, Listener, LiveSettings, ServerTls, TlsProtocol,
-    Traffic,
+    TokenVerifier, Traffic,
 };
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
@@ -163,6 +163,12 @@ impl Server {
     pub fn counting(mut self, traffic: Arc<Traffic>) -> Self {
         self.listeners.iter().for_each(|listener| traffic.kafka.listens(listener));
         Arc::get_mut(&mut self.broker).expect("no connection is served yet").traffic = traffic;
+        self
+    }
+
+    /// Accepts tokens of an OpenID provider over OAUTHBEARER. Call it before [`Server::run`].
+    pub fn with_tokens(mut self, tokens: Arc<TokenVerifier>) -> Self {
+        Arc::get_mut(&mut self.broker).expect("no connection is served yet").accept_tokens(tokens);
         self
     }
 

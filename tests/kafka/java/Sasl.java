@@ -1,15 +1,19 @@
-// Kafka's Java client against a server with access control: java -cp 'JARS/*' Sasl.java BOOTSTRAP PASSWORD KEY_ID KEY
+// Kafka's Java client against a server with access control: java -cp 'JARS/*' Sasl.java BOOTSTRAP PASSWORD KEY_ID KEY TOKEN
 //
 // The first check that does not hold ends the run with status 1.
 
 import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.*;
+import javax.security.auth.callback.Callback;
+import javax.security.auth.login.AppConfigurationEntry;
 import org.apache.kafka.clients.admin.*;
 import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.clients.producer.*;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.SaslAuthenticationException;
+import org.apache.kafka.common.security.auth.AuthenticateCallbackHandler;
+import org.apache.kafka.common.security.oauthbearer.*;
 import org.apache.kafka.common.serialization.*;
 
 public class Sasl {
@@ -31,7 +35,50 @@ public class Sasl {
             isRefused(settings(mechanism, "nobody", password));
             System.out.println("ok      the Java client authenticates with " + mechanism);
         }
+        roundTrip(withToken(arguments[4]), "java-token");
+        isRefused(withToken(arguments[4] + "x"));
+        System.out.println("ok      the Java client authenticates with OAUTHBEARER");
         System.exit(0);
+    }
+
+    /** Gives the client the token that is an option of its module. */
+    public static class TokenHandler implements AuthenticateCallbackHandler {
+        String token;
+
+        public void configure(Map<String, ?> configs, String mechanism, List<AppConfigurationEntry> entries) {
+            token = (String) entries.get(0).getOptions().get("token");
+        }
+
+        public void close() {}
+
+        public void handle(Callback[] callbacks) {
+            for (Callback callback : callbacks) {
+                if (callback instanceof OAuthBearerTokenCallback wanted) wanted.token(new Token(token));
+            }
+        }
+    }
+
+    record Token(String value) implements OAuthBearerToken {
+        public Set<String> scope() {
+            return Set.of();
+        }
+
+        public long lifetimeMs() {
+            return System.currentTimeMillis() + TimeUnit.HOURS.toMillis(1);
+        }
+
+        public String principalName() {
+            return "ann";
+        }
+
+        public Long startTimeMs() {
+            return null;
+        }
+    }
+
+    static Map<String, Object> withToken(String token) {
+        String jaas = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required token=\"" + token + "\";";
+        return new HashMap<>(Map.of("bootstrap.servers", bootstrap, "security.protocol", "SASL_PLAINTEXT", "sasl.mechanism", "OAUTHBEARER", "sasl.jaas.config", jaas, "sasl.login.callback.handler.class", TokenHandler.class));
     }
 
     static Map<String, Object> settings(String mechanism, String user, String password) {

@@ -15,6 +15,7 @@ use super::exchange::{NONCE_BYTES, SaslExchange, SaslFailure, SaslStep};
 use super::failures::{AttemptTurn, FailedAttempts, SaslAttempt};
 use super::password::PasswordCheck;
 use super::secret::SaslSecret;
+use crate::oidc::TokenVerifier;
 use crate::peer::Peer;
 
 /// How many passwords are checked at a time.
@@ -55,6 +56,8 @@ pub struct SaslAuthenticator {
     stand_in: SaslSecret,
     checked: Mutex<CheckedPasswords>,
     checks: Arc<Semaphore>,
+    /// `None` where no token is accepted.
+    tokens: Option<Arc<TokenVerifier>>,
     failures: Mutex<FailedAttempts>,
     /// Wakes waiting attempts when another one has freed its turn.
     freed: Notify,
@@ -72,6 +75,8 @@ pub enum SaslProgress {
         /// The last message of the mechanism.
         message: Vec<u8>,
     },
+    /// The client is not authenticated. Send it this message. It answers, and fails then.
+    Refused(Vec<u8>),
 }
 
 impl fmt::Debug for SaslProgress {
@@ -79,6 +84,7 @@ impl fmt::Debug for SaslProgress {
         match self {
             SaslProgress::Challenge(_) => f.write_str("Challenge"),
             SaslProgress::Authenticated { principal, .. } => write!(f, "Authenticated({:?})", principal.name),
+            SaslProgress::Refused(_) => f.write_str("Refused"),
         }
     }
 }
@@ -94,9 +100,21 @@ impl SaslAuthenticator {
             stand_in: SaslSecret::new(random()?),
             checked: Mutex::default(),
             checks: Arc::new(Semaphore::new(CHECKS_AT_A_TIME)),
+            tokens: None,
             failures: Mutex::default(),
             freed: Notify::new(),
         })
+    }
+
+    /// Accepts tokens of an OpenID provider. Call it before the first exchange.
+    pub fn accept_tokens(&mut self, tokens: Arc<TokenVerifier>) {
+        self.tokens = Some(tokens);
+    }
+
+    /// The mechanisms that clients may choose, in the order in which they are offered.
+    pub fn mechanisms(&self) -> impl Iterator<Item = SaslMechanism> {
+        let has_tokens = self.tokens.is_some();
+        SaslMechanism::ALL.into_iter().filter(move |mechanism| has_tokens || *mechanism != SaslMechanism::OauthBearer)
     }
 
     /// Begins the exchange of a connection.
@@ -104,7 +122,8 @@ impl SaslAuthenticator {
     /// # Errors
     /// When the system has no random numbers.
     pub fn begin(&self, mechanism: SaslMechanism) -> io::Result<SaslExchange> {
-        Ok(SaslExchange::new(mechanism, random::<NONCE_BYTES>()?))
+        let exchange = SaslExchange::new(mechanism, random::<NONCE_BYTES>()?);
+        Ok(self.tokens.iter().cloned().fold(exchange, SaslExchange::with_tokens))
     }
 
     /// Answers the next message of a client. `database` is that of the owner. After recent failures
@@ -112,7 +131,8 @@ impl SaslAuthenticator {
     ///
     /// # Errors
     /// [`SaslFailure`], after a pause that grows with these failures. Close the connection. The
-    /// failure counts even if the client does not wait for it.
+    /// failure counts even if the client does not wait for it. [`SaslProgress::Refused`] counts as
+    /// a failure too.
     pub async fn answer(
         &self,
         exchange: &mut SaslExchange,
@@ -120,6 +140,10 @@ impl SaslAuthenticator {
         database: &Database,
         peer: &Peer,
     ) -> Result<SaslProgress, SaslFailure> {
+        if exchange.is_refused() {
+            // The failure counts already, and the client has waited for it.
+            return Err(SaslFailure);
+        }
         let secret = self.secret(database).await;
         let attempt = lock(&self.failures).begin(peer.origin(), exchange.user(message), Instant::now());
         let failures = if exchange.decides() { self.turn(&attempt).await? } else { 0 };
@@ -130,18 +154,19 @@ impl SaslAuthenticator {
             Ok(SaslStep::Authenticated { principal, message }) => {
                 Ok(SaslProgress::Authenticated { principal, message })
             }
+            Ok(SaslStep::Refused(message)) => Ok(SaslProgress::Refused(message)),
             Ok(SaslStep::Password(check)) => self.check(check, &secret, database, (&attempt, failures)).await,
             Err(failure) => Err(failure),
         };
         let pause = {
             let (mut failures, now) = (lock(&self.failures), Instant::now());
             match &progress {
+                Ok(SaslProgress::Refused(_)) | Err(_) => failures.fail(&attempt, now),
                 Ok(_) => {
                     failures.succeed(&attempt, now);
                     self.freed.notify_waiters();
                     return progress;
                 }
-                Err(_) => failures.fail(&attempt, now),
             }
         };
         sleep(pause).await;

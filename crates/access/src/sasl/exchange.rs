@@ -1,17 +1,18 @@
 //! The exchange of one connection, without input or output.
 
 use std::fmt;
+use std::sync::Arc;
 
 use quire::Timestamp;
 use quire::system::{Principal, RuleSet};
 
-use super::SaslMechanism;
 use super::password::PasswordCheck;
-use super::plain;
 use super::scram::ScramExchange;
 use super::secret::SaslSecret;
+use super::{SaslMechanism, oauth_bearer, plain};
+use crate::oidc::TokenVerifier;
 
-/// Longest message of a client, in bytes.
+/// Longest message of a client without a token, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 4_096;
 
 /// The random bytes of a server's nonce.
@@ -25,6 +26,10 @@ pub struct SaslExchange(ExchangeState);
 enum ExchangeState {
     Plain,
     Scram(Box<ScramExchange>),
+    /// `None` where no token is accepted.
+    OauthBearer(Option<Arc<TokenVerifier>>),
+    /// The client has the reason why it is not authenticated.
+    Refused,
     /// The client was authenticated, or failed.
     Ended,
 }
@@ -43,6 +48,8 @@ pub enum SaslStep {
     },
     /// The client has sent a password. Its check takes milliseconds.
     Password(PasswordCheck),
+    /// The client is not authenticated. Send it this message. It answers, and fails then.
+    Refused(Vec<u8>),
 }
 
 /// The client is not authenticated. It does not report the step that failed.
@@ -63,7 +70,22 @@ impl SaslExchange {
         SaslExchange(match mechanism {
             SaslMechanism::Plain => ExchangeState::Plain,
             SaslMechanism::Scram(mechanism) => ExchangeState::Scram(Box::new(ScramExchange::new(mechanism, nonce))),
+            SaslMechanism::OauthBearer => ExchangeState::OauthBearer(None),
         })
+    }
+
+    /// Accepts these tokens, if the mechanism has tokens.
+    #[must_use]
+    pub fn with_tokens(self, tokens: Arc<TokenVerifier>) -> Self {
+        match self.0 {
+            ExchangeState::OauthBearer(_) => SaslExchange(ExchangeState::OauthBearer(Some(tokens))),
+            state => SaslExchange(state),
+        }
+    }
+
+    /// Whether the client has the reason why it is not authenticated, and has not answered it yet.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.0, ExchangeState::Refused)
     }
 
     /// An exchange of SCRAM with a chosen nonce, for the exchanges in the RFCs.
@@ -76,7 +98,9 @@ impl SaslExchange {
     /// is a challenge, unless the message is malformed.
     pub(super) fn decides(&self) -> bool {
         match &self.0 {
-            ExchangeState::Plain | ExchangeState::Ended => true,
+            ExchangeState::Plain | ExchangeState::OauthBearer(_) | ExchangeState::Refused | ExchangeState::Ended => {
+                true
+            }
             ExchangeState::Scram(scram) => scram.user().is_some(),
         }
     }
@@ -86,7 +110,7 @@ impl SaslExchange {
         match &self.0 {
             ExchangeState::Plain => plain::user_of(message),
             ExchangeState::Scram(scram) => scram.user(),
-            ExchangeState::Ended => None,
+            ExchangeState::OauthBearer(_) | ExchangeState::Refused | ExchangeState::Ended => None,
         }
     }
 
@@ -103,7 +127,11 @@ impl SaslExchange {
     ) -> Result<SaslStep, SaslFailure> {
         let with = Credentials { rules, now, secret };
         let state = std::mem::replace(&mut self.0, ExchangeState::Ended);
-        if message.len() > MESSAGE_BYTES_MAX {
+        let bytes_max = match state {
+            ExchangeState::OauthBearer(_) => oauth_bearer::MESSAGE_BYTES_MAX,
+            _ => MESSAGE_BYTES_MAX,
+        };
+        if message.len() > bytes_max {
             return Err(SaslFailure);
         }
         let text = std::str::from_utf8(message).map_err(|_| SaslFailure)?;
@@ -116,7 +144,14 @@ impl SaslExchange {
                 }
                 Ok(step)
             }
-            ExchangeState::Ended => Err(SaslFailure),
+            ExchangeState::OauthBearer(tokens) => {
+                let step = oauth_bearer::answer(text, tokens.as_deref(), with)?;
+                if matches!(step, SaslStep::Refused(_)) {
+                    self.0 = ExchangeState::Refused;
+                }
+                Ok(step)
+            }
+            ExchangeState::Refused | ExchangeState::Ended => Err(SaslFailure),
         }
     }
 }
@@ -127,13 +162,14 @@ impl fmt::Debug for SaslStep {
             SaslStep::Challenge(_) => f.write_str("Challenge"),
             SaslStep::Authenticated { principal, .. } => write!(f, "Authenticated({:?})", principal.name),
             SaslStep::Password(_) => f.write_str("Password"),
+            SaslStep::Refused(_) => f.write_str("Refused"),
         }
     }
 }
 
 impl fmt::Display for SaslFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("authentication failed: unknown user, or invalid API key or password")
+        f.write_str("authentication failed: unknown user, or invalid API key, password or token")
     }
 }
 

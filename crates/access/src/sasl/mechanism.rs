@@ -9,14 +9,17 @@ pub enum SaslMechanism {
     Plain,
     /// SCRAM (RFC 5802, RFC 7677): client and server prove that they know the password.
     Scram(ScramMechanism),
+    /// OAUTHBEARER (RFC 7628): a token of an OpenID provider, in the clear.
+    OauthBearer,
 }
 
 impl SaslMechanism {
     /// Every mechanism, in the order in which they are offered.
-    pub const ALL: [SaslMechanism; 3] = [
+    pub const ALL: [SaslMechanism; 4] = [
         SaslMechanism::Plain,
         SaslMechanism::Scram(ScramMechanism::Sha256),
         SaslMechanism::Scram(ScramMechanism::Sha512),
+        SaslMechanism::OauthBearer,
     ];
 
     /// The registered name.
@@ -24,6 +27,7 @@ impl SaslMechanism {
         match self {
             SaslMechanism::Plain => "PLAIN",
             SaslMechanism::Scram(mechanism) => mechanism.name(),
+            SaslMechanism::OauthBearer => "OAUTHBEARER",
         }
     }
 

@@ -1,4 +1,4 @@
-//! SASL: clients prove which user they are, with an API key or a password.
+//! SASL: clients prove which user they are, with an API key, a password or a token.
 //!
 //! ```text
 //! mechanism ─▶ begin ─▶ SaslExchange ◀──── the client's messages
@@ -6,14 +6,16 @@
 //!            answer ─────────┼─▶ Challenge: to the client, which answers it
 //!                            ├─▶ Password: checked on a thread of its own, two at a time
 //!                            ├─▶ Authenticated: the principal
+//!                            ├─▶ Refused: the reason, to the client, which fails after it
 //!                            └─▶ failure: the same, whatever failed, after a pause (`failures.rs`)
 //! ```
 //!
 //! * [`SaslAuthenticator`]: the part that all connections of a server share. It adds random
 //!   numbers, threads and pauses.
 //! * [`SaslExchange`]: the exchange of one connection, without input or output. Its messages are at
-//!   most [`MESSAGE_BYTES_MAX`] long.
-//! * [`SaslMechanism`]: PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.
+//!   most [`MESSAGE_BYTES_MAX`] long, and those with a token as long as tokens may be.
+//! * [`SaslMechanism`]: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, and OAUTHBEARER on servers that accept
+//!   tokens.
 //!
 //! # What a client without a credential can learn
 //! Nothing about users. A user that does not exist, is disabled or has no password gets a salt that
@@ -30,6 +32,7 @@ mod exchange;
 mod failures;
 mod hashes;
 mod mechanism;
+mod oauth_bearer;
 mod password;
 mod plain;
 mod scram;

@@ -70,7 +70,7 @@ impl World {
                 principal
             }
             SaslStep::Password(check) => check.run()?,
-            SaslStep::Challenge(_) => panic!("PLAIN has no challenge"),
+            SaslStep::Challenge(_) | SaslStep::Refused(_) => panic!("PLAIN has no challenge"),
         };
         Some(principal.name.to_string())
     }
@@ -499,7 +499,7 @@ fn nothing_shows_a_message_of_scram() {
 #[test]
 fn mechanisms_have_their_registered_names() {
     let names = SaslMechanism::ALL.map(SaslMechanism::name);
-    assert_eq!(names, ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]);
+    assert_eq!(names, ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]);
     for mechanism in SaslMechanism::ALL {
         assert_eq!(SaslMechanism::of_name(mechanism.name()), Some(mechanism));
     }
@@ -518,6 +518,7 @@ proptest! {
                 prop::collection::vec(any::<u8>(), 0..200),
                 "[ny],(a=[a-z=,]{0,4})?,n=[a-z=,23CD]{0,6},r=[!-~]{0,12}".prop_map(String::into_bytes),
                 "c=(biws|eSws|[A-Za-z=]{0,8}),r=[!-~]{0,60},p=[A-Za-z0-9+/=]{0,50}".prop_map(String::into_bytes),
+                "[ny],(a=[a-z]{0,3})?,\x01(auth=Bearer [a-z.]{0,9}\x01){0,2}\x01".prop_map(String::into_bytes),
                 "[a-z]{0,3}\0[a-z]{0,3}\0(qk_)?[a-z]{0,9}".prop_map(String::into_bytes),
             ],
             1..40,

@@ -11,7 +11,8 @@ pub enum Credential<'c> {
     Absent,
     /// The text of an API key, or of a token.
     Key(&'c str),
-    /// A user that the server has authenticated by a key or a password.
+    /// A principal that the server has authenticated: a user by a key or a password, or the
+    /// principal of a token.
     Authenticated(&'c Principal),
     /// A principal that the connection has verified, by a client certificate or by the credentials
     /// of a Unix socket. It may be a user or have rules only.

@@ -221,7 +221,10 @@ impl ServedDatabase {
                 };
                 (found.ok_or(AuthenticationError::Wrong)?, is_user)
             }
-            Credential::Authenticated(principal) => (Principal::clone(principal), true),
+            Credential::Authenticated(principal) => {
+                let is_user = principal.key.is_some() || principal.password.is_some();
+                (Principal::clone(principal), is_user)
+            }
             Credential::Verified(principal) => (Principal::clone(principal), false),
         };
         let session = Session::of(served, rules, Some(principal), is_user, address);

@@ -81,15 +81,22 @@ async fn answer(
 ) -> Result<Bytes, SaslProblem> {
     let pending = state.authentication.exchange.as_mut().ok_or(SaslProblem::NoExchange)?;
     let peer = Peer::Tcp { local: ends.local, remote: ends.remote, tls: None };
+    let was_refused = pending.exchange.is_refused();
     match broker.authenticator.answer(&mut pending.exchange, message, broker.owner(), &peer).await {
         Ok(SaslProgress::Challenge(message)) => Ok(message.into()),
+        Ok(SaslProgress::Refused(message)) => {
+            broker.served().login_refused("sasl", &peer.host());
+            Ok(message.into())
+        }
         Ok(SaslProgress::Authenticated { principal, message }) => {
             state.authentication.succeed(principal).map_err(|OtherPrincipal| SaslProblem::OtherPrincipal)?;
             Ok(message.into())
         }
         Err(failure) => {
             state.authentication.exchange = None;
-            broker.served().login_refused("sasl", &peer.host());
+            if !was_refused {
+                broker.served().login_refused("sasl", &peer.host());
+            }
             Err(SaslProblem::Failed(failure))
         }
     }

@@ -3,7 +3,6 @@
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::{SaslHandshakeRequest, SaslHandshakeResponse};
 use kafka_protocol::protocol::StrBytes;
-use quire_access::sasl::SaslMechanism;
 
 use crate::authentication::{Authentication, PendingExchange};
 use crate::broker::Broker;
@@ -29,16 +28,17 @@ pub(crate) fn handle(
     if !broker.served().is_access_enabled() {
         return Ok(refused(ResponseError::IllegalSaslState));
     }
-    let names = SaslMechanism::ALL.map(|mechanism| StrBytes::from_static_str(mechanism.name()));
-    let Some(mechanism) = SaslMechanism::of_name(&decoded.mechanism) else {
-        return Ok(refused(ResponseError::UnsupportedSaslMechanism).with_mechanisms(names.to_vec()));
+    let offered = || broker.authenticator.mechanisms();
+    let names: Vec<_> = offered().map(|mechanism| StrBytes::from_static_str(mechanism.name())).collect();
+    let Some(mechanism) = offered().find(|mechanism| *mechanism.name() == *decoded.mechanism) else {
+        return Ok(refused(ResponseError::UnsupportedSaslMechanism).with_mechanisms(names));
     };
     let is_raw = request.version < FRAMED_FROM;
     if is_raw && authentication.is_by_sasl() {
         // Clients authenticate again in requests only (KIP-368).
-        return Ok(refused(ResponseError::IllegalSaslState).with_mechanisms(names.to_vec()));
+        return Ok(refused(ResponseError::IllegalSaslState).with_mechanisms(names));
     }
     let exchange = broker.authenticator.begin(mechanism).map_err(|_| CloseReason::Failed)?;
     authentication.exchange = Some(PendingExchange { exchange, is_raw });
-    Ok(SaslHandshakeResponse::default().with_mechanisms(names.to_vec()))
+    Ok(SaslHandshakeResponse::default().with_mechanisms(names))
 }

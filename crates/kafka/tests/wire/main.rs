@@ -33,4 +33,5 @@ mod server;
 mod sessions;
 mod settings;
 mod short_of_memory;
+mod tokens;
 mod versions;
