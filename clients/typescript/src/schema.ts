@@ -106,6 +106,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/access/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Says whether the rules allow a principal an operation. */
+        post: operations["post_access_check"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/access/init": {
         parameters: {
             query?: never;
@@ -261,6 +278,24 @@ export interface paths {
         post: operations["post_access_users_user"];
         /** Drops a user with its keys, credentials and rules. */
         delete: operations["delete_access_users_user"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/access/users/{user}/password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Gives a user a password, in place of an earlier one. */
+        post: operations["post_access_users_user_password"];
+        /** Drops the password of a user. */
+        delete: operations["delete_access_users_user_password"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1407,6 +1442,28 @@ export interface components {
             /** @description Whether anything changed. */
             changed: boolean;
         };
+        AccessCheckReply: {
+            allowed: boolean;
+            /** @description The reason, such as `no rule allows it`. */
+            because: string;
+            kind: string;
+            name: string;
+            operation: string;
+            principal: string;
+        };
+        /** @description Asks whether the rules allow a principal an operation. */
+        AccessCheckRequest: {
+            /** @description The kind of the resource, such as `topic`. */
+            kind: components["schemas"]["Text"];
+            /** @description The name of the resource. */
+            name: components["schemas"]["Text"];
+            /** @description The operation, such as `read`. */
+            operation: components["schemas"]["Text"];
+            /** @description A user, or the name from a certificate or a token. */
+            principal: components["schemas"]["Text"];
+            /** @description Roles that its token gives it, besides those of the user. */
+            roles?: components["schemas"]["Text"][];
+        };
         AccessSelfReply: {
             /** @description Whether access control is enabled. Otherwise every client may do everything. */
             enabled: boolean;
@@ -1520,6 +1577,8 @@ export interface components {
             looked_at: number;
             /** Format: uint64 */
             refused: number;
+            /** @description Whether it ended early, because its creator lost its rights. */
+            stopped: boolean;
         };
         /** @description Changes every job that a filter matches. */
         BulkRequest: {
@@ -2935,6 +2994,16 @@ export interface components {
             /** @description Why the end of the partition can't be read. */
             unreadable?: string | null;
         };
+        /** @description Gives a user a password. `Debug` does not show it. */
+        PasswordRequest: {
+            /**
+             * Format: uint32
+             * @description Iterations of PBKDF2, 4,096 to 16,384. Default: 4,096.
+             */
+            iterations?: number | null;
+            /** @description 1 to 1,024 printable ASCII characters. It does not begin with `qk_`. */
+            password: components["schemas"]["Text"];
+        };
         PathsReply: {
             bound: string | null;
             paths: components["schemas"]["VisitReply"][][];
@@ -3543,6 +3612,8 @@ export interface components {
             behind: number;
             group_by?: string;
             name: string;
+            /** @description The reason why nothing is delivered: the creator of the subscription lacks a right. */
+            paused?: string | null;
             /**
              * Format: uint64
              * @description Matches up to here were delivered.
@@ -4181,6 +4252,48 @@ export interface operations {
             507: components["responses"]["Problem507"];
         };
     };
+    post_access_check: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccessCheckRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessCheckReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
     post_access_init: {
         parameters: {
             query?: {
@@ -4792,6 +4905,90 @@ export interface operations {
         };
     };
     delete_access_users_user: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path: {
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessChangeReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    post_access_users_user_password: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path: {
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PasswordRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccessChangeReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    delete_access_users_user_password: {
         parameters: {
             query?: {
                 as?: "json" | "text" | "base64";

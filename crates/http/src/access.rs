@@ -21,8 +21,8 @@ use quire::{AccessControl, AuditAuthor, Database, Operation, Resource};
 use quire_access::{BoundedRequest, Peer, ServedDatabase, Session};
 use quire_api::reply::{AccessSelfReply, NewKeyReply, access as lists};
 use quire_api::request::access::{
-    InitAccess, KeyChange, NewKeyRequest, NewUserRequest, RoleRequest, RuleRequest, UserChange, drop_key, drop_role,
-    drop_user,
+    AccessCheckRequest, InitAccess, KeyChange, NewKeyRequest, NewUserRequest, PasswordRequest, RoleRequest,
+    RuleRequest, UserChange, drop_key, drop_password, drop_role, drop_user,
 };
 use quire_api::{Code, Failure, ListPage, TimeUnit};
 use serde::Serialize;
@@ -99,6 +99,15 @@ impl AccessCaller {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Checks that a secret of the request has not crossed a network in the clear.
+    fn check_private(&self) -> Result<(), Problem> {
+        if self.peer.as_ref().is_some_and(|peer| peer.has_tls() || peer.is_local()) {
+            return Ok(());
+        }
+        let message = "a password would cross the network in the clear: use TLS, or a client on the server's machine";
+        Err(Problem::new(Code::NotPermitted, message))
     }
 
     /// Does the work on the users and rules in the name of the client.
@@ -289,6 +298,48 @@ pub(crate) async fn remove_user(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     caller.change(&app, params, move |access| drop_user(&user, access).map_err(|error| refused(&error))).await
+}
+
+/// `POST /v1/access/users/{user}/password`: gives a user a password.
+pub(crate) async fn set_password(
+    State(app): State<Arc<App>>,
+    PathNames(user): PathNames<String>,
+    caller: AccessCaller,
+    params: Params,
+    body: Body,
+) -> Result<JsonResponse, Problem> {
+    params.end()?;
+    caller.check(Operation::Alter)?;
+    caller.check_private()?;
+    let change = move |access: &AccessControl<'_>, body: &BodyText| {
+        body.parse::<PasswordRequest<'_>>()?.apply(&user, access).map_err(|error| refused(&error))
+    };
+    Ok(JsonResponse::of_done(&app.memory, &caller.work_with(body, change).await?))
+}
+
+/// `DELETE /v1/access/users/{user}/password`: drops the password of a user.
+pub(crate) async fn remove_password(
+    State(app): State<Arc<App>>,
+    PathNames(user): PathNames<String>,
+    caller: AccessCaller,
+    params: Params,
+) -> Result<JsonResponse, Problem> {
+    caller.change(&app, params, move |access| drop_password(&user, access).map_err(|error| refused(&error))).await
+}
+
+/// `POST /v1/access/check`: whether the rules allow a principal an operation.
+pub(crate) async fn check(
+    State(app): State<Arc<App>>,
+    caller: AccessCaller,
+    params: Params,
+    body: Body,
+) -> Result<JsonResponse, Problem> {
+    params.end()?;
+    caller.check(Operation::Describe)?;
+    let answer = |access: &AccessControl<'_>, body: &BodyText| {
+        body.parse::<AccessCheckRequest<'_>>()?.apply(access).map_err(|error| refused(&error))
+    };
+    JsonResponse::of(&app.memory, &caller.work_with(body, answer).await?)
 }
 
 /// `GET /v1/access/keys`: lists the API keys, without their secrets.

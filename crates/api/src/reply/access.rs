@@ -23,6 +23,17 @@ pub struct AccessSelfReply {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct AccessCheckReply {
+    pub principal: String,
+    pub operation: String,
+    pub kind: String,
+    pub name: String,
+    pub allowed: bool,
+    /// The reason, such as `no rule allows it`.
+    pub because: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct UserReply {
     pub user: String,
     pub enabled: bool,

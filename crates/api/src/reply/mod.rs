@@ -20,7 +20,9 @@ mod streams;
 mod value;
 mod walks;
 
-pub use access::{AccessChangeReply, AccessSelfReply, ApiKeyReply, NewKeyReply, RoleReply, RuleReply, UserReply};
+pub use access::{
+    AccessChangeReply, AccessCheckReply, AccessSelfReply, ApiKeyReply, NewKeyReply, RoleReply, RuleReply, UserReply,
+};
 pub use commit::{CommitReply, EachReply, FetchedReply, PartReply};
 pub use events::{
     AppendReply, DeliveredJob, DeliveredReply, EventReply, EventsRead, ItemReply, ProjectReply, ProjectionReply,

@@ -1,16 +1,17 @@
 //! The JSON form of changes of users, API keys, roles and access rules. Rules are text, such as
 //! `allow read on topic orders`.
 
+use std::fmt;
 use std::time::Duration;
 
-use quire::system::{AccessRule, Command, KeyId, RuleSubject};
-use quire::{AccessControl, Error, NewApiKey};
+use quire::system::{AccessRule, Command, KeyId, Principal, RuleSubject, SCRAM_ITERATIONS_MIN};
+use quire::{AccessControl, Error, ErrorKind, NewApiKey, NewPassword, Operation, Resource, ResourceKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Failure;
 use crate::bytes::{ParsedText, Text};
-use crate::reply::{AccessChangeReply, NewKeyReply};
+use crate::reply::{AccessChangeReply, AccessCheckReply, NewKeyReply};
 
 /// Creates the first administrator, and enables access control.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -82,6 +83,40 @@ pub struct RoleRequest {
 pub struct RuleRequest {
     subject: ParsedText<RuleSubject>,
     rule: ParsedText<AccessRule>,
+}
+
+/// Gives a user a password. `Debug` does not show it.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PasswordRequest<'r> {
+    /// 1 to 1,024 printable ASCII characters. It does not begin with `qk_`.
+    #[serde(borrow)]
+    password: Text<'r>,
+    /// Iterations of PBKDF2, 4,096 to 16,384. Default: 4,096.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    iterations: Option<u32>,
+}
+
+/// Asks whether the rules allow a principal an operation.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AccessCheckRequest<'r> {
+    /// A user, or the name from a certificate or a token.
+    #[serde(borrow)]
+    principal: Text<'r>,
+    /// Roles that its token gives it, besides those of the user.
+    #[serde(borrow, default)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    roles: Vec<Text<'r>>,
+    /// The operation, such as `read`.
+    #[serde(borrow)]
+    operation: Text<'r>,
+    /// The kind of the resource, such as `topic`.
+    #[serde(borrow)]
+    kind: Text<'r>,
+    /// The name of the resource.
+    #[serde(borrow)]
+    name: Text<'r>,
 }
 
 impl<'r> InitAccess<'r> {
@@ -239,6 +274,96 @@ impl RuleRequest {
     pub fn remove(&self, access: &AccessControl<'_>) -> Result<AccessChangeReply, Error> {
         Ok(AccessChangeReply { changed: access.remove_rule(&self.subject.0, &self.rule.0)? })
     }
+}
+
+impl<'r> PasswordRequest<'r> {
+    setters! {
+        /// Sets the iterations of PBKDF2.
+        iterations: u32;
+    }
+
+    /// A password.
+    pub fn new(password: impl Into<Text<'r>>) -> Self {
+        PasswordRequest { password: password.into(), iterations: None }
+    }
+
+    /// Gives it to this user, in place of an earlier one.
+    ///
+    /// # Errors
+    /// Those of [`AccessControl::set_password`].
+    pub fn apply(&self, user: &str, access: &AccessControl<'_>) -> Result<AccessChangeReply, Error> {
+        let iterations = self.iterations.unwrap_or(SCRAM_ITERATIONS_MIN);
+        access.set_password(user, &self.password, NewPassword { iterations, ..NewPassword::default() })?;
+        Ok(AccessChangeReply { changed: true })
+    }
+}
+
+impl fmt::Debug for PasswordRequest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PasswordRequest").field("iterations", &self.iterations).finish_non_exhaustive()
+    }
+}
+
+impl<'r> AccessCheckRequest<'r> {
+    /// Whether the rules allow the principal the operation on the resource.
+    pub fn new(principal: impl Into<Text<'r>>, operation: Operation, resource: Resource<'r>) -> Self {
+        AccessCheckRequest {
+            principal: principal.into(),
+            roles: Vec::new(),
+            operation: operation.name().into(),
+            kind: resource.kind.name().into(),
+            name: resource.name.into(),
+        }
+    }
+
+    /// Adds roles that the token of the principal gives it.
+    #[must_use]
+    pub fn roles(self, roles: impl IntoIterator<Item = &'r str>) -> Self {
+        AccessCheckRequest { roles: roles.into_iter().map(Text::from).collect(), ..self }
+    }
+
+    /// Answers by the published rules.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for an unknown operation or kind; when the rules can't be read.
+    pub fn apply(&self, access: &AccessControl<'_>) -> Result<AccessCheckReply, Error> {
+        let operation = Operation::of_name(&self.operation);
+        let operation =
+            operation.ok_or_else(|| unknown("operation", &self.operation, &Operation::ALL.map(Operation::name)))?;
+        let kind = ResourceKind::of_name(&self.kind);
+        let kind = kind.ok_or_else(|| unknown("kind", &self.kind, &ResourceKind::ALL.map(ResourceKind::name)))?;
+        let rules = access.checked_rules()?;
+        let roles = self.roles.iter().map(|role| (&**role).into()).collect();
+        let principal = Principal { roles, ..Principal::named(&*self.principal) };
+        let resource = Resource::new(kind, &self.name);
+        let allowed = !rules.is_enabled() || rules.allows(&principal, operation, resource);
+        let because = match (rules.is_enabled(), allowed, rules.denies(&principal, operation, resource)) {
+            (false, ..) => "access control is not enabled",
+            (_, true, _) => "a rule allows it",
+            (_, _, true) => "a rule denies it",
+            _ => "no rule allows it",
+        };
+        Ok(AccessCheckReply {
+            principal: self.principal.to_string(),
+            operation: operation.name().to_owned(),
+            kind: kind.name().to_owned(),
+            name: self.name.to_string(),
+            allowed,
+            because: because.to_owned(),
+        })
+    }
+}
+
+fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
+    Error::new(ErrorKind::Invalid, format!("unknown {what} {name:?}: expected one of {}", known.join(", ")))
+}
+
+/// Drops the password of a user.
+///
+/// # Errors
+/// Those of [`AccessControl::drop_password`].
+pub fn drop_password(user: &str, access: &AccessControl<'_>) -> Result<AccessChangeReply, Error> {
+    Ok(AccessChangeReply { changed: access.drop_password(user)? })
 }
 
 /// Drops a user with its keys, credentials and rules.

@@ -248,7 +248,6 @@ fn other_machines_need_tls_and_a_credential() {
     let ways = format!("`quire access init root --data {} --save-key root.key`", data.display());
     serve("0.0.0.0:0").failed_with("--kafka 0.0.0.0:0 has no access control;");
     assert!(!data.exists(), "nothing is created");
-    run_on(&data, &["topics", "create", "t"]).succeeded();
     serve("0.0.0.0:0").failed_with(&ways);
     let saved = authority.path("root.key").display().to_string();
     run_on(&data, &["access", "init", "root", "--save-key", &saved]).succeeded();

@@ -1,7 +1,9 @@
 //! The table of operations: one for each route and method.
 
 use quire_api::ListPage;
-use quire_api::reply::{AccessChangeReply, AccessSelfReply, ApiKeyReply, NewKeyReply, RoleReply, RuleReply, UserReply};
+use quire_api::reply::{
+    AccessChangeReply, AccessCheckReply, AccessSelfReply, ApiKeyReply, NewKeyReply, RoleReply, RuleReply, UserReply,
+};
 use quire_api::reply::{
     AppendReply, BlockCount, BlockReply, BlocksAnswer, BlocksReply, BulkReply, ChangeReply, ChangesRead, CommitReply,
     CommitsRead, CompactionReply, ComponentsReply, Degree, DeliveredReply, EdgeReply, EventReply, EventsRead,
@@ -12,7 +14,8 @@ use quire_api::reply::{
     TopicWithPartitions, VersionReply, WalkCount, WalkReply,
 };
 use quire_api::request::access::{
-    InitAccess, KeyChange, NewKeyRequest, NewUserRequest, RoleRequest, RuleRequest, UserChange,
+    AccessCheckRequest, InitAccess, KeyChange, NewKeyRequest, NewUserRequest, PasswordRequest, RoleRequest,
+    RuleRequest, UserChange,
 };
 use quire_api::request::{
     Ack, AppendRequest, BulkRequest, ChangeRequest, CommitRequest, CreateTopic, Enqueue, Fail, FetchRequest, Heartbeat,
@@ -453,6 +456,13 @@ fn access() -> Vec<OperationRow> {
             changed(),
         ),
         delete("/v1/access/users/{user}", "Drops a user with its keys, credentials and rules.", changed()),
+        post(
+            "/v1/access/users/{user}/password",
+            "Gives a user a password, in place of an earlier one.",
+            RequestShape::Of(of::<PasswordRequest<'static>>),
+            changed(),
+        ),
+        delete("/v1/access/users/{user}/password", "Drops the password of a user.", changed()),
         get("/v1/access/keys", "Lists the API keys.", ResponseShape::Of(of::<ListPage<ApiKeyReply>>)),
         post(
             "/v1/access/keys",
@@ -473,6 +483,12 @@ fn access() -> Vec<OperationRow> {
         get("/v1/access/rules", "Lists the access rules.", ResponseShape::Of(of::<ListPage<RuleReply>>)),
         post("/v1/access/rules", "Adds an access rule.", RequestShape::Of(of::<RuleRequest>), changed()),
         delete("/v1/access/rules", "Removes an access rule.", changed()).requires("subject").requires("rule"),
+        post(
+            "/v1/access/check",
+            "Says whether the rules allow a principal an operation.",
+            RequestShape::Of(of::<AccessCheckRequest<'static>>),
+            ResponseShape::Of(of::<AccessCheckReply>),
+        ),
     ]
 }
 

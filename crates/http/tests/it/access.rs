@@ -25,7 +25,6 @@ const TOPIC: Resource<'static> = Resource::new(ResourceKind::Topic, "t");
 const NEW: Resource<'static> = Resource::new(ResourceKind::Topic, "new");
 const GROUP: Resource<'static> = Resource::new(ResourceKind::Group, "g");
 const GRAPH: Resource<'static> = Resource::new(ResourceKind::Graph, "r");
-const EVERY_QUEUE: Resource<'static> = Resource::new(ResourceKind::Queue, "*");
 
 /// What an operation needs.
 enum Needs {
@@ -197,9 +196,9 @@ fn rows() -> Vec<Row> {
             r#"{"token":"{token}","delay_ms":1}"#,
             All(&[(QUEUE, Reads)]),
         ),
-        ("get", "/v1/bulks", "/v1/bulks", "", All(&[(EVERY_QUEUE, Describe)])),
+        ("get", "/v1/bulks", "/v1/bulks", "", Session),
         ("post", "/v1/bulks", "/v1/bulks", r#"{"filter":{"queue":"q"},"change":{"retry":{}}}"#, All(&[(QUEUE, Alter)])),
-        ("get", "/v1/bulks/{bulk}", "/v1/bulks/1-0", "", All(&[(EVERY_QUEUE, Describe)])),
+        ("get", "/v1/bulks/{bulk}", "/v1/bulks/1-0", "", Session),
         ("get", "/v1/graphs/{graph}", "/v1/graphs/r", "", All(&[(GRAPH, Describe)])),
         ("get", "/v1/graphs/{graph}/blocks", "/v1/graphs/r/blocks", "", All(&[(GRAPH, Reads)])),
         ("get", "/v1/graphs/{graph}/blocks/{block}", "/v1/graphs/r/blocks/a", "", All(&[(GRAPH, Reads)])),
@@ -256,6 +255,21 @@ fn rows() -> Vec<Row> {
         ("get", "/v1/access/users", "/v1/access/users", "", All(LISTS)),
         ("post", "/v1/access/users", "/v1/access/users", r#"{"user":"ann"}"#, All(CHANGES)),
         ("post", "/v1/access/users/{user}", "/v1/access/users/ann", r#"{"enabled":false}"#, All(CHANGES)),
+        (
+            "post",
+            "/v1/access/users/{user}/password",
+            "/v1/access/users/ann/password",
+            r#"{"password":"correct horse"}"#,
+            All(CHANGES),
+        ),
+        ("delete", "/v1/access/users/{user}/password", "/v1/access/users/ann/password", "", All(CHANGES)),
+        (
+            "post",
+            "/v1/access/check",
+            "/v1/access/check",
+            r#"{"principal":"ann","operation":"read","kind":"topic","name":"t"}"#,
+            All(LISTS),
+        ),
         ("get", "/v1/access/keys", "/v1/access/keys", "", All(LISTS)),
         ("post", "/v1/access/keys", "/v1/access/keys", r#"{"user":"ann","lifetime_ms":9}"#, All(CHANGES)),
         ("post", "/v1/access/keys/{key}", "/v1/access/keys/0123456789", r#"{"enabled":false}"#, All(CHANGES)),
@@ -351,7 +365,7 @@ fn user(server: &Served, name: &str, rules: impl IntoIterator<Item = AccessRule>
 }
 
 fn pattern(resource: Resource<'_>) -> RulePattern {
-    if resource == EVERY_QUEUE { RulePattern::Any } else { RulePattern::Literal(resource.name.to_owned()) }
+    RulePattern::Literal(resource.name.to_owned())
 }
 
 fn allowing(needs: &[(Resource<'static>, Operation)]) -> Vec<AccessRule> {

@@ -12,11 +12,11 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use quire::NewPassword;
 use quire::system::{AccessRule, KeyId};
 use quire_client::reply::{AccessSelfReply, access as lists};
 use quire_client::request::access::{
-    InitAccess, KeyChange, NewKeyRequest, NewUserRequest, RoleRequest, UserChange, drop_key, drop_role, drop_user,
+    InitAccess, KeyChange, NewKeyRequest, NewUserRequest, PasswordRequest, RoleRequest, UserChange, drop_key,
+    drop_password, drop_role, drop_user,
 };
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ use self::place::{AccessArgs, AccessPlace, OwnedDirectory, path, value};
 use self::rules::{CheckArgs, RuleArgs, parse};
 use self::secret::{NewKeyOutput, PasswordSource};
 use super::print::{OutputForm, time, word, words};
-use crate::failure::{CommandError, Result};
+use crate::failure::Result;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -118,7 +118,7 @@ pub(crate) enum UserVerb {
         #[command(flatten)]
         password: PasswordSource,
         #[command(flatten)]
-        directory: OwnedDirectory,
+        place: AccessArgs,
     },
 }
 
@@ -214,7 +214,7 @@ impl AccessVerb {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         match self {
             AccessVerb::Init { user, output, place } => {
-                let reached = place.reach()?;
+                let reached = place.reach_or_create()?;
                 output.give(out, place.form, || {
                     reached.post(&["init"], &InitAccess::new(&*user), |request, access| request.apply(access))
                 })
@@ -269,18 +269,17 @@ impl UserVerb {
                 let done = place.reach()?.delete(&path(&["users", &user]), |access| drop_user(&user, access))?;
                 report(out, place.form, &done, &format!("removed user {user}"), "nothing to change")
             }
-            UserVerb::Password { user, remove, password, directory } => {
-                let password = if remove { None } else { Some(password.read()?) };
-                let database = directory.open()?;
-                let done = match password {
-                    Some(password) => {
-                        database.access().set_password(&user, &password, NewPassword::default())?;
-                        "set"
-                    }
-                    None if database.access().drop_password(&user)? => "removed",
-                    None => return Err(CommandError::new(format!("user {user} has no password"))),
-                };
-                Ok(writeln!(out, "password of user {user} {done}")?)
+            UserVerb::Password { user, remove: true, password: _, place } => {
+                let path = path(&["users", &user, "password"]);
+                let done = place.reach()?.delete(&path, |access| drop_password(&user, access))?;
+                let unchanged = format!("user {user} has no password");
+                report(out, place.form, &done, &format!("password of user {user} removed"), &unchanged)
+            }
+            UserVerb::Password { user, remove: false, password, place } => {
+                let password = password.read()?;
+                let (request, segments) = (PasswordRequest::new(&*password), ["users", &user, "password"]);
+                let done = place.reach()?.post(&segments, &request, |request, access| request.apply(&user, access))?;
+                report(out, place.form, &done, &format!("password of user {user} set"), "nothing to change")
             }
         }
     }

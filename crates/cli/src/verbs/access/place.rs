@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use quire::system::System;
-use quire::{AccessControl, Database};
+use quire::{AccessControl, Builder, Database};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -62,9 +62,22 @@ impl AccessArgs {
     /// # Errors
     /// When the directory can't be opened, or the key can't be read.
     pub(super) fn reach(&self) -> Result<AccessPlace> {
+        self.reach_with(|builder| builder.create(false))
+    }
+
+    /// Does the same, and creates a database in a directory without one: a server that other
+    /// machines reach needs an administrator before its first start.
+    ///
+    /// # Errors
+    /// As [`AccessArgs::reach`].
+    pub(super) fn reach_or_create(&self) -> Result<AccessPlace> {
+        self.reach_with(|builder| builder)
+    }
+
+    fn reach_with(&self, settings: impl FnOnce(Builder) -> Builder) -> Result<AccessPlace> {
         match (&self.at.http, &self.at.data) {
             (Some(address), _) => Ok(AccessPlace::Server(HttpClient::with_key(address, &self.key)?)),
-            (None, Some(directory)) => open_as_owner(directory).map(AccessPlace::Owner),
+            (None, Some(directory)) => Ok(AccessPlace::Owner(open(settings(Database::builder(directory)))?.database)),
             (None, None) => unreachable!("one of them is required"),
         }
     }
@@ -76,12 +89,8 @@ impl OwnedDirectory {
     /// # Errors
     /// When the directory can't be opened.
     pub(super) fn open(&self) -> Result<Database> {
-        open_as_owner(&self.data)
+        Ok(open(Database::builder(&self.data).create(false))?.database)
     }
-}
-
-fn open_as_owner(directory: &std::path::Path) -> Result<Database> {
-    Ok(open(Database::builder(directory).create(false))?.database)
 }
 
 impl AccessPlace {

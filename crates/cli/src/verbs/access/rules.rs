@@ -4,15 +4,15 @@ use std::io::Write;
 use std::str::FromStr;
 
 use clap::Args;
-use quire::system::{AccessRule, Principal, RuleSubject};
+use quire::system::{AccessRule, RuleSubject};
 use quire::{Operation, Resource, ResourceKind};
-use quire_client::request::access::RuleRequest;
-use serde_json::{Value, json};
+use quire_client::request::access::{AccessCheckRequest, RuleRequest};
+use serde_json::Value;
 
-use super::place::{AccessArgs, OwnedDirectory, path};
+use super::place::{AccessArgs, path};
 use super::report;
 use crate::failure::{CommandError, Result};
-use crate::verbs::print::{OutputForm, word};
+use crate::verbs::print::word;
 
 /// A holder of rules, and a rule.
 #[derive(Debug, Args)]
@@ -46,9 +46,7 @@ pub(crate) struct CheckArgs {
     /// Name of the resource
     name: String,
     #[command(flatten)]
-    directory: OwnedDirectory,
-    #[command(flatten)]
-    form: OutputForm,
+    place: AccessArgs,
 }
 
 impl FromStr for SubjectArg {
@@ -116,23 +114,12 @@ impl CheckArgs {
     /// Prints whether the rules allow the operation.
     ///
     /// # Errors
-    /// When the database can't be opened.
+    /// When the database can't be reached, or the client may not ask.
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let CheckArgs { principal, operation, kind, name, directory, form } = self;
-        let database = directory.open()?;
-        let rules = database.access().rules();
-        let who = Principal::named(&*principal);
-        let resource = Resource::new(kind, &name);
-        let allowed = !rules.is_enabled() || rules.allows(&who, operation, resource);
-        let because = match (rules.is_enabled(), allowed, rules.denies(&who, operation, resource)) {
-            (false, ..) => "access control is not enabled",
-            (_, true, _) => "a rule allows it",
-            (_, _, true) => "a rule denies it",
-            _ => "no rule allows it",
-        };
-        let answer = json!({"principal": principal, "operation": operation.name(), "kind": kind.name(), "name": name,
-            "allowed": allowed, "because": because});
-        form.print(out, &[answer], |answer| {
+        let CheckArgs { principal, operation, kind, name, place } = self;
+        let request = AccessCheckRequest::new(&*principal, operation, Resource::new(kind, &name));
+        let answer = place.reach()?.post(&["check"], &request, |request, access| request.apply(access))?;
+        place.form.print(out, &[answer], |answer| {
             let verdict = if answer["allowed"] == Value::Bool(true) { "allowed" } else { "denied" };
             format!("{verdict}: {}", word(answer, "because"))
         })
