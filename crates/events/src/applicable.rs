@@ -1,6 +1,5 @@
 //! Whether the state holds everything that an entry refers to: after records were lost, it may not.
 
-use quire_model::codec::Decoder;
 use quire_model::{Entry, EntryKind};
 
 use crate::codec::{
@@ -42,7 +41,7 @@ impl Events {
             FORGOTTEN => (entry.body.len() >= NUMBER_BYTES).then_some(()).ok_or(UNREADABLE),
             SUBSCRIPTION_PUT => {
                 label(entry, Role::Subscription)?;
-                subscription::decode(number, &mut Decoder::new(entry.body)).map_or(Err(UNREADABLE), |_| Ok(()))
+                subscription::decode_entry(number, entry.body).map_or(Err(UNREADABLE), |_| Ok(()))
             }
             SUBSCRIPTION_MOVED | SUBSCRIPTION_DROPPED => {
                 let name = label(entry, Role::Subscription)?;

@@ -3,7 +3,6 @@
 use alloc::string::String;
 
 use quire_model::Entry;
-use quire_model::codec::Decoder;
 
 use crate::codec::{
     EVENT_APPENDED, FORGOTTEN, PROJECTION_DROPPED, PROJECTION_SAVED, RETENTION_SET, Role, STORE_CREATED,
@@ -57,7 +56,7 @@ impl Events {
             }
             SUBSCRIPTION_PUT => {
                 let (store, name) = subscription_in(entry);
-                let subscription = subscription::decode(store, &mut Decoder::new(entry.body));
+                let subscription = subscription::decode_entry(store, entry.body);
                 let subscription = subscription.expect("the log verified the body of a subscription");
                 self.named_bytes += subscription.memory(name);
                 if let Some(before) = self.subscriptions.insert(String::from(name), subscription) {

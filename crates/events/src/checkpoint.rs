@@ -11,14 +11,14 @@ use crate::saved::ProjectionMap;
 use crate::{EventPosition, Events, SavedProjection, StoreNumber, subscription};
 
 /// The version of the checkpoint.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 
 impl Events {
-    /// Version 5, then the stores in the order of their numbers, then the subscriptions:
+    /// Version 6, then the stores in the order of their numbers, then the subscriptions:
     ///
     /// ```text
-    /// 5 │ n, n × (name, last position, m, m × (source, position in it), retention, gone, m, m × (projection, version, position, place 8 + 4))
-    ///   │ n, n × (name, store 4, as in an entry)
+    /// 6 │ n, n × (name, last position, m, m × (source, position in it), retention, gone, m, m × (projection, version, position, place 8 + 4))
+    ///   │ n, n × (name, store 4, as in an entry without its creator, creator u8, creator if 1)
     /// ```
     pub(crate) fn save_to(&self, out: &mut Encoder) {
         out.u8(VERSION).varint(self.stores.len() as u64);
@@ -40,7 +40,7 @@ impl Events {
 
     pub(crate) fn load_from(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         if from.u8()? != VERSION {
-            return Err(unlike("version 5 of the event stores", from));
+            return Err(unlike("version 6 of the event stores", from));
         }
         let mut events = Events::default();
         for _ in 0..from.varint_u32()? {
@@ -80,7 +80,7 @@ impl Events {
             if store.get() >= events.store_count() {
                 return Err(unlike("the number of a store", from));
             }
-            let subscription = subscription::decode(store, from)?;
+            let subscription = subscription::load(store, from)?;
             events.named_bytes += subscription.memory(&name);
             if events.subscriptions.insert(name, subscription).is_some() {
                 return Err(unlike("the name of another subscription", from));

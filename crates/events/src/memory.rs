@@ -4,6 +4,8 @@
 //! Each number is the size of the entry in its map, with the overhead of the map and of the
 //! allocations, and the bytes of the names.
 
+use quire_model::Creator;
+
 use crate::{Attempts, Events, Query};
 
 const SOURCE_BYTES: u64 = 96;
@@ -38,11 +40,17 @@ pub(crate) fn forgotten_memory(tag: &[u8]) -> u64 {
 }
 
 /// Returns the memory of a subscription.
-pub(crate) fn subscription_memory(name: &str, query: &Query<'_>, attempts: &Attempts<'_>) -> u64 {
+pub(crate) fn subscription_memory(
+    name: &str,
+    query: &Query<'_>,
+    attempts: &Attempts<'_>,
+    creator: Option<&Creator>,
+) -> u64 {
     let label = |bytes: usize| LABEL_BYTES + bytes as u64;
     let items = query.items.iter().map(|item| {
         let types = item.types.iter().map(|event_type| label(event_type.len()));
         ITEM_BYTES + types.chain(item.tags.iter().map(|tag| label(tag.len()))).sum::<u64>()
     });
-    SUBSCRIPTION_BYTES + (name.len() + attempts.group_by.len()) as u64 + items.sum::<u64>()
+    let creator = creator.map_or(0, Creator::memory);
+    SUBSCRIPTION_BYTES + (name.len() + attempts.group_by.len()) as u64 + items.sum::<u64>() + creator
 }

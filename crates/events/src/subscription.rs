@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::micros_of;
+use quire_model::{Creator, micros_of};
 
 use crate::memory::subscription_memory;
 use crate::{EventPosition, Query, QueryItem, StoreNumber};
@@ -101,6 +101,8 @@ pub struct Subscription {
     pub position: EventPosition,
     /// The attempts of each delivery.
     pub attempts: Attempts<'static>,
+    /// The client that put it last, by whose rights it delivers. `None`: it is not checked.
+    pub creator: Option<Creator>,
 }
 
 const ONLY_LAST: u8 = 1;
@@ -109,7 +111,7 @@ const ONLY_LAST: u8 = 1;
 /// | position | attempts max | backoff | backoff max | group by | n, n × (flags 1, types: m, m × text, tags: m, m × bytes) |
 /// ```
 ///
-/// Numbers are varints; flag 1 is `only_last_event`.
+/// Numbers are varints; flag 1 is `only_last_event`. In an entry, the creator follows, if any.
 pub(crate) fn encode(position: EventPosition, query: &Query<'_>, attempts: &Attempts<'_>, out: &mut Encoder) {
     out.varint(position.get()).varint(u64::from(attempts.attempts_max));
     out.varint(attempts.backoff_micros).varint(attempts.backoff_max_micros).str(&attempts.group_by);
@@ -126,7 +128,7 @@ pub(crate) fn encode(position: EventPosition, query: &Query<'_>, attempts: &Atte
     }
 }
 
-/// Reads what [`encode`] wrote.
+/// Reads what [`encode`] wrote. The subscription has no creator yet.
 pub(crate) fn decode(store: StoreNumber, from: &mut Decoder<'_>) -> Result<Subscription, CodecError> {
     let position = EventPosition::new(from.varint()?);
     let attempts_max = u16::try_from(from.varint()?);
@@ -145,13 +147,20 @@ pub(crate) fn decode(store: StoreNumber, from: &mut Decoder<'_>) -> Result<Subsc
         query.items.push(item);
     }
     let attempts = Attempts { attempts_max, backoff_micros, backoff_max_micros, group_by };
-    Ok(Subscription { store, query, position, attempts })
+    Ok(Subscription { store, query, position, attempts, creator: None })
+}
+
+/// Reads the body of an entry.
+pub(crate) fn decode_entry(store: StoreNumber, body: &[u8]) -> Result<Subscription, CodecError> {
+    let from = &mut Decoder::new(body);
+    let subscription = decode(store, from)?;
+    Ok(Subscription { creator: Creator::decode_rest(from)?, ..subscription })
 }
 
 impl Subscription {
     /// Returns the memory of the subscription under its name, in bytes.
     pub fn memory(&self, name: &str) -> u64 {
-        subscription_memory(name, &self.query, &self.attempts)
+        subscription_memory(name, &self.query, &self.attempts, self.creator.as_ref())
     }
 
     /// The group of an event with these tags: what follows, with it, the start that the
@@ -166,13 +175,23 @@ impl Subscription {
     }
 }
 
-/// The subscriptions of all stores, in a checkpoint: `n, n × (name, store 4, encoded)`.
+/// The subscriptions of all stores, in a checkpoint: `n, n × (name, store 4, encoded, 1 and the
+/// creator or 0)`.
 pub(crate) fn save(subscriptions: &alloc::collections::BTreeMap<String, Subscription>, out: &mut Encoder) {
     out.varint(subscriptions.len() as u64);
     for (name, subscription) in subscriptions {
         out.str(name).u32(subscription.store.get());
         encode(subscription.position, &subscription.query, &subscription.attempts, out);
+        out.u8(u8::from(subscription.creator.is_some()));
+        subscription.creator.iter().for_each(|creator| creator.encode(out));
     }
+}
+
+/// Reads a subscription of a checkpoint.
+pub(crate) fn load(store: StoreNumber, from: &mut Decoder<'_>) -> Result<Subscription, CodecError> {
+    let subscription = decode(store, from)?;
+    let creator = if from.u8()? == 0 { None } else { Some(Creator::decode(from)?) };
+    Ok(Subscription { creator, ..subscription })
 }
 
 #[cfg(test)]
@@ -183,7 +202,8 @@ mod tests {
         let query = Query::from(QueryItem::new().event_type("A").event_type("B").tag(b"x:\xff").into_owned())
             .or(QueryItem::new().only_last_event());
         let attempts = Attempts { attempts_max: 7, group_by: "x:".into(), ..Attempts::default() };
-        Subscription { store: StoreNumber::new(3), query, position: EventPosition::new(900), attempts }
+        let store = StoreNumber::new(3);
+        Subscription { store, query, position: EventPosition::new(900), attempts, creator: None }
     }
 
     #[test]

@@ -33,9 +33,12 @@ impl Events {
                 touch(Touch::named(ResourceKind::Queue, name, Write));
                 self.touch_store_of(name, Alter, touch);
             }
-            Command::MoveSubscription(MoveSubscription { name, .. }) | Command::DropSubscription { name } => {
-                self.touch_store_of(name, Alter, touch);
+            Command::MoveSubscription(MoveSubscription { name, .. }) => {
+                // It delivers events that were read.
+                self.touch_store_of(name, Read, touch);
+                touch(Touch::named(ResourceKind::Queue, name, Write));
             }
+            Command::DropSubscription { name } => self.touch_store_of(name, Alter, touch),
         }
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use quire::PermittedView;
 use quire::jobs::{BulkId, BulkProgress};
-use quire::{Operation, ResourceKind};
 use quire_api::ListPage;
 
 use crate::app::App;
@@ -18,8 +18,8 @@ use quire_api::reply::BulkReply;
 use quire_api::request::{BulkRequest, PartRequest};
 
 fn bulk_reply(bulk: BulkId, progress: BulkProgress) -> BulkReply {
-    let BulkProgress { looked_at, changed, refused, done } = progress;
-    BulkReply { bulk: bulk.to_string(), looked_at, changed, refused, done }
+    let BulkProgress { looked_at, changed, refused, done, stopped } = progress;
+    BulkReply { bulk: bulk.to_string(), looked_at, changed, refused, done, stopped }
 }
 
 /// `POST /v1/bulks`: starts a bulk change.
@@ -37,16 +37,19 @@ pub(crate) async fn begin(
     Ok(done(&app, &committed(ticket.await?.await?)?))
 }
 
-/// `GET /v1/bulks`: the running bulk changes, and the last completed ones.
+/// `GET /v1/bulks`: the running bulk changes, and the last completed ones, that the client may see.
 pub(crate) async fn bulks(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let database = app.database();
-    // A bulk change may be of jobs in any queue.
-    database.check_every(ResourceKind::Queue, Operation::Describe)?;
-    let all = database.read_permitted(|view| {
-        view.jobs.bulks().map(|(bulk, progress)| bulk_reply(bulk, progress)).collect::<Vec<_>>()
+    let all = app.database().read_permitted(|view| {
+        let mut shown = Vec::new();
+        for (bulk, progress) in view.jobs.bulks() {
+            if view.shows_bulk(bulk)? {
+                shown.push(bulk_reply(bulk, progress));
+            }
+        }
+        Ok::<_, quire::Error>(shown)
     })?;
-    JsonResponse::of(&app.memory, &ListPage::whole(all.await?))
+    JsonResponse::of(&app.memory, &ListPage::whole(all.await??))
 }
 
 /// `GET /v1/bulks/{bulk}`: the progress of a bulk change.
@@ -57,9 +60,11 @@ pub(crate) async fn bulk(
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
     let bulk: BulkId = parse("the id of a bulk change", &bulk)?;
-    let database = app.database();
-    database.check_every(ResourceKind::Queue, Operation::Describe)?;
-    let progress = database.read_permitted(|view| view.jobs.bulk(bulk))?.await?;
+    let look = |view: &PermittedView<'_>| {
+        let shown = view.shows_bulk(bulk)?;
+        Ok::<_, quire::Error>(view.jobs.bulk(bulk).filter(|_| shown))
+    };
+    let progress = app.database().read_permitted(look)?.await??;
     let progress = progress.ok_or_else(|| Problem::not_found(format!("unknown bulk change {bulk}")))?;
     JsonResponse::of(&app.memory, &bulk_reply(bulk, progress))
 }

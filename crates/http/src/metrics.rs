@@ -351,6 +351,13 @@ fn models(out: &mut Exposition, figures: &StatsFigures, storage: &StorageFigures
     for found in &figures.subscriptions {
         lag.sample(&[("store", &found.store), ("subscription", &found.subscription)], found.behind);
     }
+    let paused = out.gauge(
+        "quire_subscription_paused",
+        "1 for a named subscription that delivers nothing, because its creator lacks a right.",
+    );
+    for found in &figures.subscriptions {
+        paused.sample(&[("store", &found.store), ("subscription", &found.subscription)], u64::from(found.is_paused));
+    }
     let members = out.gauge("quire_group_members", "Members of a consumer group by lease.");
     for group in &stats.groups {
         members.sample(&[("group", &group.group)], group.members as u64);

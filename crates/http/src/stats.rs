@@ -57,6 +57,8 @@ pub(crate) fn failing(database: &Database) -> Vec<FailingStats> {
 pub(crate) struct SubscriptionStats {
     pub(crate) store: String,
     pub(crate) subscription: String,
+    /// Whether its creator lacks a right, so that nothing is delivered.
+    pub(crate) is_paused: bool,
     /// The number of events after its position, whether they match or not.
     pub(crate) behind: u64,
 }

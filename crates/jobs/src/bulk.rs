@@ -26,6 +26,46 @@ pub struct BulkProgress {
     pub refused: u64,
     /// Whether the bulk change is finished.
     pub done: bool,
+    /// Whether it ended before it had examined all jobs, because its creator lost its rights.
+    pub stopped: bool,
+}
+
+/// The end of a bulk change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BulkEnd {
+    /// It has examined all jobs.
+    Complete,
+    /// Its creator lost its rights.
+    Stopped,
+}
+
+impl BulkEnd {
+    /// The byte of an entry and a checkpoint.
+    pub(crate) fn number(end: Option<BulkEnd>) -> u8 {
+        match end {
+            None => 0,
+            Some(BulkEnd::Complete) => 1,
+            Some(BulkEnd::Stopped) => 2,
+        }
+    }
+
+    pub(crate) fn of_number(number: u8) -> Option<BulkEnd> {
+        match number {
+            0 => None,
+            2 => Some(BulkEnd::Stopped),
+            _ => Some(BulkEnd::Complete),
+        }
+    }
+}
+
+impl BulkProgress {
+    fn end(&self) -> Option<BulkEnd> {
+        self.done.then_some(if self.stopped { BulkEnd::Stopped } else { BulkEnd::Complete })
+    }
+
+    fn set_end(&mut self, end: Option<BulkEnd>) {
+        (self.done, self.stopped) = (end.is_some(), end == Some(BulkEnd::Stopped));
+    }
 }
 
 /// A bulk change.
@@ -62,7 +102,7 @@ impl Bulks {
     }
 
     pub(crate) fn begin(&mut self, place: Place) {
-        let progress = BulkProgress { looked_at: 0, changed: 0, refused: 0, done: false };
+        let progress = BulkProgress { looked_at: 0, changed: 0, refused: 0, done: false, stopped: false };
         self.put(place, Bulk { cursor: Cursor::START, progress });
     }
 
@@ -72,8 +112,8 @@ impl Bulks {
         bulk.progress.looked_at += by.looked_at;
         bulk.progress.changed += by.changed;
         bulk.progress.refused += by.refused;
-        if by.done {
-            bulk.progress.done = true;
+        if by.end.is_some() {
+            bulk.progress.set_end(by.end);
             self.under_way -= 1;
             let done = self.bulks.iter().filter(|(_, bulk)| bulk.progress.done).map(|(place, _)| *place);
             if self.bulks.len() - self.under_way > DONE_MAX
@@ -101,7 +141,7 @@ impl Bulks {
             out.varint(progress.looked_at)
                 .varint(progress.changed)
                 .varint(progress.refused)
-                .u8(u8::from(progress.done));
+                .u8(BulkEnd::number(progress.end()));
         }
     }
 
@@ -110,7 +150,8 @@ impl Bulks {
         for _ in 0..from.varint()? {
             let (place, cursor) = (read_id(from)?, Cursor::read(from)?);
             let (looked_at, changed, refused) = (from.varint()?, from.varint()?, from.varint()?);
-            let progress = BulkProgress { looked_at, changed, refused, done: from.u8()? != 0 };
+            let mut progress = BulkProgress { looked_at, changed, refused, done: false, stopped: false };
+            progress.set_end(BulkEnd::of_number(from.u8()?));
             bulks.put(place, Bulk { cursor, progress });
         }
         Ok(bulks)

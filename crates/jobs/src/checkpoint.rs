@@ -16,7 +16,7 @@
 //! meter  full at u64 (high) u64 (low) · starts varint · u64 each
 //! keys   varint · per key: key · id · 0 until finished │ 1 until started │ 2 · u64
 //! kept   varint · per job, by id: id · until u32, in seconds
-//! bulks  varint · per bulk: id · cursor: id · item varint · looked at varint · changed varint · refused varint · done u8
+//! bulks  varint · per bulk: id · cursor: id · item varint · looked at varint · changed varint · refused varint · end u8 (0 none, 1 complete, 2 stopped)
 //! ```
 //!
 //! Indexes and timers are not written: they follow from the jobs.

@@ -9,8 +9,9 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 use quire_model::codec::{Decoder, Encoder};
 use quire_model::memory::{MemoryLog, World};
-use quire_model::{Effects, Entry, EntryKind, Model, ModelId, Place, Position, Timestamp};
+use quire_model::{Creator, Effects, Entry, EntryKind, Model, ModelId, Place, Position, Timestamp};
 
+use crate::bulk::BulkEnd;
 use crate::codec::{
     BulkAdvance, BulkChange, Effect, FinalFacts, JobEdit, JobEntry, JobRevival, Run, Step, StoredKey, To,
     push_enqueued, queue_of, user_tags,
@@ -108,7 +109,7 @@ proptest! {
             Effect::MovedOut { job, to: QueueId(7) },
             Effect::KeyHeld { job, scope: flag.then_some(queue), until: time, key: &bytes },
             Effect::BulkAdvanced(BulkAdvance {
-                bulk: place, cursor, looked_at: 1, changed: 2, refused: u64::from(number), done: flag,
+                bulk: place, cursor, looked_at: 1, changed: 2, refused: u64::from(number), end: flag.then_some(BulkEnd::Stopped),
             }),
         ]);
         let tags = [text.as_str()];
@@ -126,7 +127,9 @@ proptest! {
             attempts_min: Some(number.into()),
             error: flag.then_some("e"),
         };
-        effects.extend(changes(&text, &bytes, number, time).map(|change| Effect::BulkBegun(BulkChange::new(filter, change))));
+        let creator = flag.then(|| Creator { name: text.clone(), is_user: !flag, roles: [text.clone()].into() });
+        let begun = |change| Effect::BulkBegun(BulkChange::new(filter, change, creator.clone()));
+        effects.extend(changes(&text, &bytes, number, time).map(begun));
         for effect in effects {
             // Encodes the steps again and compares the bytes: undecoded steps have no equality.
             stored(|effects| _ = effect.push(effects, Some(queue)), |entry| {

@@ -118,8 +118,8 @@ pub use id::{BulkId, JobId, LeaseToken, ParseIdError};
 pub use job_state::JobState;
 pub use queue::QueueStats;
 pub use read::{
-    HistoryPage, JobEvent, JobPage, JobView, LifeEvent, LifeFilter, LifeProgress, LifeReading, QueueEntry, QueueLog,
-    SEARCH_LOOKED_AT_MAX, Status, Transition,
+    BulkOrigin, HistoryPage, JobEvent, JobPage, JobView, LifeEvent, LifeFilter, LifeProgress, LifeReading, QueueEntry,
+    QueueLog, SEARCH_LOOKED_AT_MAX, Status, Transition,
 };
 pub use refusal::{JobLimit, Refusal};
 pub use settings::{QueueChange, QueueSettings, Rate};

@@ -67,7 +67,7 @@ impl Jobs {
     }
 
     /// Touches the queue of a job, if the job exists.
-    fn touch_queue_of(
+    pub(crate) fn touch_queue_of(
         &self,
         history: &dyn History,
         job: JobId,
@@ -117,7 +117,7 @@ impl Jobs {
 }
 
 /// The operation that a change of a job is on the job's queue.
-fn operation_of(change: &Change<'_>) -> Operation {
+pub(crate) fn operation_of(change: &Change<'_>) -> Operation {
     match change {
         Change::Delete => Operation::Delete,
         Change::Cancel { .. }
@@ -133,16 +133,17 @@ fn operation_of(change: &Change<'_>) -> Operation {
 }
 
 /// Touches the queue into which a change moves jobs.
-fn touch_target(change: &Change<'_>, touch: &mut dyn FnMut(Touch<'_>)) {
+pub(crate) fn touch_target(change: &Change<'_>, touch: &mut dyn FnMut(Touch<'_>)) {
     if let Change::Move { queue } = change {
         touch(Touch::named(ResourceKind::Queue, queue, Operation::Write));
     }
 }
 
-/// Touches the queue of a filter. Without a queue, the filter may find jobs of every queue.
+/// Touches the queue of a filter. Without a queue, the filter finds jobs of every queue, and those
+/// are changed whose queues permit it.
 fn touch_found(filter: &Filter<'_>, operation: Operation, touch: &mut dyn FnMut(Touch<'_>)) {
     match filter.queue {
         Some(queue) => touch(Touch::named(ResourceKind::Queue, queue, operation)),
-        None => touch(Touch::every(ResourceKind::Queue, operation)),
+        None => touch(Touch::permitted(ResourceKind::Queue, operation)),
     }
 }

@@ -1,7 +1,9 @@
 //! The effects of a decision: the entries of a record under construction.
 
 use crate::codec::Encoder;
-use crate::{At, ClaimRefusal, EntryKind, PermissionRefusal, Place, Release, ResourceClaim, Sequence, Tag, Touch};
+use crate::{
+    At, ClaimRefusal, Creator, EntryKind, PermissionRefusal, Place, Release, ResourceClaim, Sequence, Tag, Touch,
+};
 
 /// An entry that a model adds to the record of the commit being decided.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +92,27 @@ pub trait Effects {
     /// exists.
     fn permit(&self, touch: Touch<'_>) -> Result<(), Option<PermissionRefusal>> {
         let _ = touch;
+        Ok(())
+    }
+
+    /// The client of the commit, as the creator of work that runs later. `None` for the owner of
+    /// the database and for a client without a principal, whose work is not checked.
+    fn creator(&self) -> Option<Creator> {
+        None
+    }
+
+    /// Whether the creator of work has any rights now: it is no user that was dropped or disabled.
+    fn admits(&self, creator: &Creator) -> bool {
+        let _ = creator;
+        true
+    }
+
+    /// Whether the creator of work that runs in this commit may touch this now.
+    ///
+    /// # Errors
+    /// As [`Effects::permit`].
+    fn permit_creator(&self, creator: &Creator, touch: Touch<'_>) -> Result<(), Option<PermissionRefusal>> {
+        let _ = (creator, touch);
         Ok(())
     }
 

@@ -29,6 +29,9 @@ pub enum TouchTarget<'t> {
     Outside(u32),
     /// Every resource of the kind.
     Every(ResourceKind),
+    /// Those resources of the kind on which the client has the operation. Work that runs later
+    /// checks each of them by the rights of its [creator](crate::Creator).
+    Permitted(ResourceKind),
 }
 
 impl<'t> Touch<'t> {
@@ -45,6 +48,11 @@ impl<'t> Touch<'t> {
     /// The command touches every resource of the kind.
     pub const fn every(kind: ResourceKind, operation: Operation) -> Self {
         Touch { target: TouchTarget::Every(kind), operation }
+    }
+
+    /// The command touches those resources of the kind on which the client has the operation.
+    pub const fn permitted(kind: ResourceKind, operation: Operation) -> Self {
+        Touch { target: TouchTarget::Permitted(kind), operation }
     }
 }
 

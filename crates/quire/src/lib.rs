@@ -143,16 +143,16 @@ pub use quire_log::{
     StoredFile, SystemClock, TornTail,
 };
 pub use quire_model::{
-    At, ClaimLimit, ClaimRefusal, CowBytes, DecideError, Entry, History, LongReading, ModelId, NameKind, Operation,
-    PermissionRefusal, Place, Position, ReadError, Resource, ResourceKind, Sequence, StepBudget, Timestamp,
+    At, ClaimLimit, ClaimRefusal, CowBytes, Creator, DecideError, Entry, History, LongReading, ModelId, NameKind,
+    Operation, PermissionRefusal, Place, Position, ReadError, Resource, ResourceKind, Sequence, StepBudget, Timestamp,
     steps_of_bytes, steps_of_parsing,
 };
 pub use quire_shard::{
     ACCESS_CHANGED, ACCESS_DENIED, AUDIT_GAP, AUDIT_STORE, AuditAuthor, AuditEvent, ClusterChange, ClusterControl,
-    ClusterLeader, ClusterRole, ClusterStatus, CommitRefusal, Duty, DutyFailure, Error, ErrorKind, EventRef,
-    Fingerprint, Guard, HiddenObject, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal, LOGGED_IN, LOGIN_REFUSED,
-    MemberProgress, NotPermitted, OPENED_BYTES_MAX, OUTSIDE_QUEUE, Permissions, ReadView, Reason, Result, TopicOwner,
-    open_batch, open_batch_up_to, topic_name,
+    ClusterLeader, ClusterRole, ClusterStatus, CommitRefusal, CreatorProblem, Duty, DutyFailure, Error, ErrorKind,
+    EventRef, Fingerprint, Guard, HiddenObject, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal, LOGGED_IN,
+    LOGIN_REFUSED, MemberProgress, NotPermitted, OPENED_BYTES_MAX, OUTSIDE_QUEUE, Permissions, ReadView, Reason,
+    Result, TopicOwner, open_batch, open_batch_up_to, topic_name,
 };
 pub use reading::PermittedView;
 pub use reports::{Statistics, StorageDurations};

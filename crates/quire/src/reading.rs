@@ -17,7 +17,7 @@ use quire_model::{DecideError, ModelId, Operation, PermissionRefusal, ReadError,
 use quire_shard::{CommitRefusal, Guard, NotPermitted, ReadView, Reason};
 
 use crate::database::Database;
-use crate::jobs::JobId;
+use crate::jobs::{BulkId, JobId};
 use crate::ticket::Ticket;
 use crate::{Error, Result, streams};
 
@@ -76,6 +76,24 @@ impl PermittedView<'_> {
             Some(queue) => guard.permits(Resource::new(ResourceKind::Queue, queue), operation),
             None => guard.permits_every(ResourceKind::Queue, operation),
         })
+    }
+
+    /// Returns whether the client may see a bulk change: it began the bulk change, or it may
+    /// describe the queue of the filter, or every queue.
+    ///
+    /// # Errors
+    /// When the log is unreadable.
+    pub fn shows_bulk(&self, bulk: BulkId) -> std::result::Result<bool, ReadError> {
+        let Some(guard) = self.guard else { return Ok(true) };
+        if guard.permits_every(ResourceKind::Queue, Operation::Describe) {
+            return Ok(true);
+        }
+        let Some(origin) = self.view.jobs.bulk_origin(self.view.history, bulk)? else { return Ok(false) };
+        let is_own = || {
+            let creator = guard.creator();
+            creator.is_some_and(|own| origin.creator.is_some_and(|creator| creator.name == own.name))
+        };
+        Ok(origin.queue.is_some_and(|queue| self.shows(ResourceKind::Queue, &queue)) || is_own())
     }
 
     /// Notes that the client was refused, where a check by [`PermittedView::permits`] refuses it.

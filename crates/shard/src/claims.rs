@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quire_model::codec::Encoder;
 use quire_model::{
-    At, BodyChecksum, ClaimLimit, ClaimRefusal, Effects, NameKind, NewEntry, PermissionRefusal, Place, Placement,
-    Release, ResourceClaim, Touch,
+    At, BodyChecksum, ClaimLimit, ClaimRefusal, Creator, Effects, NameKind, NewEntry, PermissionRefusal, Place,
+    Placement, Release, ResourceClaim, Touch,
 };
 
 use crate::audit::{AUDIT_STORE, AUDIT_TOPIC};
+use crate::creators::CreatorRules;
 use crate::models::Models;
 use crate::permitted::Guard;
 use crate::topic_names::{is_queue_topic, is_topic_of_queue, owners, topic_name};
@@ -220,12 +221,18 @@ pub(crate) struct ClaimingEffects<'e, E> {
     draft: &'e mut E,
     claims: Claims<'e>,
     guard: Option<&'e Guard>,
+    creators: &'e CreatorRules,
 }
 
 impl<'e, E: Effects> ClaimingEffects<'e, E> {
     /// `guard` is the guard of the client that commits; `None` for the owner.
-    pub(crate) fn new(draft: &'e mut E, claims: Claims<'e>, guard: Option<&'e Guard>) -> Self {
-        ClaimingEffects { draft, claims, guard }
+    pub(crate) fn new(
+        draft: &'e mut E,
+        claims: Claims<'e>,
+        guard: Option<&'e Guard>,
+        creators: &'e CreatorRules,
+    ) -> Self {
+        ClaimingEffects { draft, claims, guard, creators }
     }
 }
 
@@ -256,6 +263,19 @@ impl<E: Effects> Effects for ClaimingEffects<'_, E> {
 
     fn permit(&self, touch: Touch<'_>) -> Result<(), Option<PermissionRefusal>> {
         self.guard.map_or(Ok(()), |guard| guard.check(self.claims.models, touch))
+    }
+
+    fn creator(&self) -> Option<Creator> {
+        self.guard.and_then(Guard::creator)
+    }
+
+    fn admits(&self, creator: &Creator) -> bool {
+        self.creators.admits(&self.claims.models.system, creator)
+    }
+
+    fn permit_creator(&self, creator: &Creator, touch: Touch<'_>) -> Result<(), Option<PermissionRefusal>> {
+        let guard = self.creators.guard(&self.claims.models.system, creator);
+        guard.map_or(Ok(()), |guard| guard.check(self.claims.models, touch))
     }
 
     fn release(&mut self, release: Release<'_>) {

@@ -10,11 +10,12 @@ use crate::audit;
 use crate::claims::{ClaimingEffects, Claims, NameLimits};
 use crate::commands::{Commands, Replies};
 use crate::compaction::ForgottenTags;
+use crate::creators::CreatorRules;
 use crate::denial::Denial;
 use crate::idempotency::{IdempotencySettings, KeyLookup};
 use crate::models::Models;
 use crate::office::ShardOffice;
-use crate::permitted::PermittedCommands;
+use crate::permitted::{Authority, PermittedCommands};
 use crate::refusal::{CommitRefusal, Reason};
 use crate::{Error, ErrorKind, Result, events, graph, system};
 
@@ -31,6 +32,8 @@ pub(crate) struct WriterState {
     idempotency: IdempotencySettings,
     /// Blocks that the last decision looked up in graphs.
     pub(crate) lookups: graph::SlotLookups,
+    /// The rules of the state, by which work that runs later is checked.
+    pub(crate) creators: CreatorRules,
     /// Whether the log may hold a record that the models have not applied, or only in part. Visible
     /// to others only after a panic.
     pub(crate) is_torn: bool,
@@ -96,6 +99,7 @@ impl WriterState {
             limits,
             idempotency,
             lookups: graph::SlotLookups::default(),
+            creators: CreatorRules::default(),
             is_torn: false,
             woken: Woken::default(),
             has_followed: false,
@@ -153,7 +157,16 @@ impl WriterState {
         replies.clear();
         let commands = permitted.commands();
         // Before the look-up of the key: its answer may be that of another client.
-        match permitted.check(&self.models, history) {
+        let of_creator;
+        let guard = match permitted.authority() {
+            Authority::Owner => None,
+            Authority::Client(guard) => Some(guard),
+            Authority::Creator(creator) => {
+                of_creator = self.creators.guard(&self.models.system, creator);
+                of_creator.as_ref()
+            }
+        };
+        match permitted.check(guard, &self.models, history) {
             Ok(()) => {}
             Err(Denial::Refused(refused)) => {
                 return Ok(DecidedCommit { rests_on: before, verdict: Err(refused), is_replay: false });
@@ -173,7 +186,8 @@ impl WriterState {
             }
         }
         let hints = Hints { prepared, lookups: &mut self.lookups };
-        let effects = &mut ClaimingEffects::new(&mut draft, Claims::new(&self.models, &self.limits), permitted.guard());
+        let effects =
+            &mut ClaimingEffects::new(&mut draft, Claims::new(&self.models, &self.limits), guard, &self.creators);
         match decide_all_models(&self.models, history, at, commands, hints, effects, replies) {
             Ok(()) => {}
             Err(Denial::Refused(refused)) => {

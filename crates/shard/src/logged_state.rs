@@ -13,13 +13,14 @@ use quire_threads::{FairRwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::checkpoint::Checkpoints;
 use crate::commands::{Commands, Replies};
+use crate::creators::CreatorRules;
 use crate::decide::{CommitLimits, DecidedCommit, WriterState, is_too_costly};
 use crate::delivery::DeliveryRequests;
 use crate::denial::Denial;
 use crate::duties::{Failures, Schedule};
 use crate::error::{Error, ErrorKind, Result};
 use crate::office::OfficeStatus;
-use crate::permitted::PermittedCommands;
+use crate::permitted::{Authority, PermittedCommands};
 use crate::retention::LogBound;
 use crate::{events, graph, streams, yielding};
 
@@ -192,6 +193,7 @@ impl LoggedState {
             let restored = self.checkpoints.restore(&self.log, mark, &state.writer.reader()).map(|models| {
                 state.models = models;
                 state.lookups = graph::SlotLookups::default();
+                state.creators = CreatorRules::default();
                 (state.is_torn, state.has_followed) = (false, true);
             });
             let restored = restored.map_err(|error| {
@@ -220,7 +222,16 @@ impl LoggedState {
     /// Commits `commands`, all or none, in the background: the log makes the record durable soon,
     /// and no thread waits for it.
     pub(crate) fn commit_in_background(&self, now: Timestamp, commands: &Commands<'_, '_>) -> Result<DecidedCommit> {
-        let decided = self.commit(now, &PermittedCommands::by_owner(*commands), &mut Replies::default())?;
+        self.commit_permitted_in_background(now, &PermittedCommands::by_owner(*commands))
+    }
+
+    /// As [`LoggedState::commit_in_background`], for permitted commands.
+    pub(crate) fn commit_permitted_in_background(
+        &self,
+        now: Timestamp,
+        permitted: &PermittedCommands<'_, '_, '_>,
+    ) -> Result<DecidedCommit> {
+        let decided = self.commit(now, permitted, &mut Replies::default())?;
         self.log.request(decided.rests_on);
         Ok(decided)
     }
@@ -313,11 +324,12 @@ impl LoggedState {
     /// Checks the permissions of a commit that would scan the log for its conditions, before the
     /// scan. The decision checks them again, against the state on which it is decided.
     fn refuse_early(&self, permitted: &PermittedCommands<'_, '_, '_>) -> Result<Option<DecidedCommit>> {
-        if permitted.guard().is_none() || !events::Events::is_worth_preparing(permitted.commands().events) {
+        let Authority::Client(guard) = permitted.authority() else { return Ok(None) };
+        if !events::Events::is_worth_preparing(permitted.commands().events) {
             return Ok(None);
         }
         let state = self.read_latest()?;
-        match permitted.check(&state.models, &state.writer.reader()) {
+        match permitted.check(Some(guard), &state.models, &state.writer.reader()) {
             Ok(()) => Ok(None),
             Err(Denial::Refused(refused)) => {
                 let rests_on = state.writer.basis();

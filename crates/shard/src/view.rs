@@ -6,6 +6,7 @@ use quire_model::{
 };
 
 use crate::claims::{Claims, NameLimits, count};
+use crate::creators::{CreatorProblem, CreatorRules};
 use crate::decide::WriterState;
 use crate::idempotency::IdempotencyMemory;
 use crate::models::Models;
@@ -32,6 +33,7 @@ pub struct ReadView<'v> {
     pub position: Position,
     models: &'v Models,
     limits: &'v NameLimits,
+    creators: &'v CreatorRules,
 }
 
 impl<'v> ReadView<'v> {
@@ -46,6 +48,7 @@ impl<'v> ReadView<'v> {
             position: state.writer.mark().position,
             models: &state.models,
             limits: &state.limits,
+            creators: &state.creators,
         }
     }
 
@@ -75,6 +78,11 @@ impl<'v> ReadView<'v> {
     /// databases from an earlier version.
     pub fn hidden_objects(&self) -> Vec<HiddenObject> {
         hidden(self.models)
+    }
+
+    /// Returns the reason why a named subscription does not deliver: its creator lost a permission.
+    pub fn pause_of(&self, name: &str, subscription: &events::Subscription) -> Option<CreatorProblem> {
+        pause_of(self.models, self.creators, name, subscription)
     }
 
     /// Decides a command on topics or groups as a commit would, and does nothing. Places, times and
@@ -110,4 +118,18 @@ impl<'v> ReadView<'v> {
         let (models, limits) = (self.models, self.limits);
         ClaimLimit::ALL.into_iter().map(move |limit| (limit, count(models, limit), limits.of(limit)))
     }
+}
+
+/// See [`ReadView::pause_of`].
+pub(crate) fn pause_of(
+    models: &Models,
+    creators: &CreatorRules,
+    name: &str,
+    subscription: &events::Subscription,
+) -> Option<CreatorProblem> {
+    let creator = subscription.creator.as_ref()?;
+    let store = models.events.store_name(subscription.store)?;
+    let read = Touch::named(ResourceKind::Store, store, Operation::Read);
+    let write = Touch::named(ResourceKind::Queue, name, Operation::Write);
+    creators.problem(models, creator, [read, write])
 }

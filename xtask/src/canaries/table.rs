@@ -479,8 +479,8 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         => "DecidedCommit { rests_on: { let mut early = before; if ON { early.mark.position = quire_model::Position::ZERO; } early }, verdict: Ok(first), is_replay: true }",
         by "quire-shard" "lib" "idempotency::tests::a_copy_rests_on_the_record_of_the_first_answer";
     "commit-not-checked", "a commit of a client is decided without its permissions", "shard/src/decide.rs",
-        "match permitted.check(&self.models, history) {"
-        => "match if ON { Ok(()) } else { permitted.check(&self.models, history) } {",
+        "match permitted.check(guard, &self.models, history) {"
+        => "match if ON { Ok(()) } else { permitted.check(guard, &self.models, history) } {",
         by "quire-shard" "lib" "permitted::tests::a_refused_commit_names_its_first_part_that_is_not_permitted";
     "each-not-checked", "the commands of an `each` are decided without the permissions of the client", "shard/src/claims.rs",
         "self.guard.map_or(Ok(()), |guard| guard.check(self.claims.models, touch))"
@@ -490,6 +490,9 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "let is_shown = self.permits(resource, Operation::Describe);"
         => "let is_shown = ON || self.permits(resource, Operation::Describe);",
         by "quire-shard" "lib" "permitted::tests::a_guessed_job_of_another_queue_has_the_answer_of_a_job_that_does_not_exist";
+    "creator-not-checked", "work that runs later is not checked by the rights of its creator", "shard/src/creators.rs",
+        "        if !system.is_enabled() {" => "        if ON || !system.is_enabled() {",
+        by "quire-access" "lib" "session::creator_tests::a_subscription_delivers_by_the_rights_of_its_creator_and_pauses_without_them";
     "change-not-audited", "a change of access is committed without its audit event", "shard/src/audit.rs",
         "    if commands.system.is_empty() && commands.audit.is_empty() {" => "    if ON || commands.system.is_empty() && commands.audit.is_empty() {",
         by "quire" "access" "each_change_has_its_audit_event_and_a_refused_one_has_none";

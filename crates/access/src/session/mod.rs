@@ -16,6 +16,8 @@
 //! access control is disabled. While the rules can't be read, each call of a session fails with
 //! the reason.
 
+#[cfg(test)]
+mod creator_tests;
 mod credential;
 mod rights;
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use quire::system::{Principal, RuleSet};
-use quire::{Database, Operation, PermissionRefusal, Permissions, Resource, ResourceKind};
+use quire::{Creator, Database, Operation, PermissionRefusal, Permissions, Resource, ResourceKind};
 
 use crate::audit::AuditLog;
 
@@ -125,6 +125,12 @@ impl Permissions for ClientRights {
 
     fn permits_any(&self, kind: ResourceKind, operation: Operation) -> bool {
         self.permits_by(|rules, principal| rules.allows_any(principal, operation, kind))
+    }
+
+    fn creator(&self) -> Option<Creator> {
+        let principal = self.principal.as_ref()?;
+        let roles = principal.roles.iter().map(|role| role.to_string()).collect();
+        Some(Creator { name: principal.name.to_string(), is_user: self.is_user, roles })
     }
 
     fn denied(&self, refusal: &PermissionRefusal) {

@@ -105,6 +105,9 @@ pub struct SubscriptionReply {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(!default)]
     pub group_by: String,
+    /// The reason why nothing is delivered: the creator of the subscription lacks a right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<String>,
     /// The jobs of the delivery.
     pub queue: Option<QueueReply>,
 }

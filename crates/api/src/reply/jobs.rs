@@ -146,6 +146,10 @@ pub struct BulkReply {
     pub changed: u64,
     pub refused: u64,
     pub done: bool,
+    /// Whether it ended early, because its creator lost its rights.
+    #[serde(default)]
+    #[schemars(!default)]
+    pub stopped: bool,
 }
 
 impl QueueReply {

@@ -72,12 +72,14 @@ impl<'a> Decision<'a> {
         if there.is_none() {
             effects.claim(ResourceClaim::Delivery(put.name)).map_err(Refusal::Claim)?;
         }
-        let bytes = subscription_memory(put.name, &put.query, &put.attempts);
+        let creator = effects.creator();
+        let bytes = subscription_memory(put.name, &put.query, &put.attempts, creator.as_ref());
         effects.release(Release::StoreBytes(self.draft.subscription_bytes(self.state, put.name)));
         effects.claim(ResourceClaim::StoreBytes(bytes)).map_err(Refusal::Claim)?;
         let store = self.known_or_create(known, put.store, effects)?;
         let mut body = Encoder::new();
         subscription::encode(position, &put.query, &put.attempts, &mut body);
+        creator.iter().for_each(|creator| creator.encode(&mut body));
         push(effects, SUBSCRIPTION_PUT, Role::Subscription, store, put.name, &[body.as_slice()]);
         self.draft.subscriptions.insert(put.name, Some((store, position)));
         self.draft.put_bytes.insert(put.name, bytes);

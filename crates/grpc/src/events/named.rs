@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use quire::events::{self, Command};
-use quire::{Commit, Operation, Outcome, Part, Resource, ResourceKind};
+use quire::{Commit, Operation, Outcome, Part, ReadView, Resource, ResourceKind};
 use tonic::Status;
 
 use super::request;
@@ -55,12 +55,12 @@ pub(super) async fn list(app: &App, store: &str) -> Result<Vec<NamedSubscription
         let own = view.events.subscriptions().filter(|(_, found)| Some(found.store) == number);
         // The queue of the deliveries has the name of the subscription.
         let shown = own.filter(|(name, _)| view.shows(ResourceKind::Queue, name));
-        shown.map(|(name, found)| message(name, found)).collect()
+        shown.map(|(name, found)| message(view, name, found)).collect()
     });
     ticket.map_err(failed)?.await.map_err(failed)
 }
 
-fn message(name: &str, subscription: &events::Subscription) -> NamedSubscription {
+fn message(view: &ReadView<'_>, name: &str, subscription: &events::Subscription) -> NamedSubscription {
     let items = subscription.query.items.iter().map(|item| EventQueryItem {
         types: item.types.iter().map(ToString::to_string).collect(),
         tags: item.tags.iter().map(|tag| Bytes::copy_from_slice(tag)).collect(),
@@ -75,5 +75,6 @@ fn message(name: &str, subscription: &events::Subscription) -> NamedSubscription
         backoff_max_us: Some(attempts.backoff_max_micros),
         group_by: attempts.group_by.to_string(),
         position: subscription.position.get(),
+        paused: view.pause_of(name, subscription).map(|problem| problem.to_string()),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 use quire::jobs::{BulkProgress, Change, Command, Filter, JobId, JobState, Priority, Reply, States};
-use quire::{Operation, ResourceKind, Timestamp};
+use quire::{PermittedView, Timestamp};
 use tonic::Status;
 
 use super::request::{CommandReply, attempts, chosen, small, submit_each};
@@ -127,16 +127,23 @@ pub(super) async fn begin_bulk(app: &App, request: BeginBulkRequest) -> Result<S
     }
 }
 
-/// Reports the progress of bulk changes.
+/// Reports the progress of the bulk changes that the client may see.
 pub(super) async fn bulks(app: &App, request: BulksRequest) -> Result<Vec<Bulk>, Status> {
     let of = |(bulk, progress): (quire::jobs::BulkId, BulkProgress)| {
-        let BulkProgress { looked_at, changed, refused, done } = progress;
-        Bulk { bulk: bulk.to_string(), looked_at, changed, refused, done }
+        let BulkProgress { looked_at, changed, refused, done, stopped } = progress;
+        Bulk { bulk: bulk.to_string(), looked_at, changed, refused, done, stopped }
     };
-    // A bulk change may be of jobs in any queue.
-    app.database().check_every(ResourceKind::Queue, Operation::Describe).map_err(failed)?;
-    let ticket = app.database().read_permitted(|view| view.jobs.bulks().map(of).collect::<Vec<_>>()).map_err(failed)?;
-    let mut all = ticket.await.map_err(failed)?;
+    let look = |view: &PermittedView<'_>| {
+        let mut shown = Vec::new();
+        for (bulk, progress) in view.jobs.bulks() {
+            if view.shows_bulk(bulk)? {
+                shown.push(of((bulk, progress)));
+            }
+        }
+        Ok::<_, quire::Error>(shown)
+    };
+    let ticket = app.database().read_permitted(look).map_err(failed)?;
+    let mut all = ticket.await.map_err(failed)?.map_err(failed)?;
     all.retain(|bulk| request.bulk.is_empty() || bulk.bulk == request.bulk);
     Ok(all)
 }

@@ -235,6 +235,10 @@ pub struct NamedSubscription {
     /// In responses: matches up to this position were delivered.
     #[prost(uint64, tag = "7")]
     pub position: u64,
+    /// In responses: the reason why nothing is delivered. The creator of the subscription lacks a
+    /// right.
+    #[prost(string, optional, tag = "8")]
+    pub paused: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PutSubscriptionRequest {
@@ -4202,6 +4206,9 @@ pub mod bulks_response {
         pub refused: u64,
         #[prost(bool, tag = "5")]
         pub done: bool,
+        /// Whether it ended early, because its creator lost its rights.
+        #[prost(bool, tag = "6")]
+        pub stopped: bool,
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

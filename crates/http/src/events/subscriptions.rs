@@ -43,6 +43,7 @@ fn reply(view: &ReadView<'_>, name: &str, subscription: &Subscription) -> Subscr
         backoff_ms: attempts.backoff_micros / 1_000,
         backoff_max_ms: attempts.backoff_max_micros / 1_000,
         group_by: attempts.group_by.clone().into_owned(),
+        paused: view.pause_of(name, subscription).map(|problem| problem.to_string()),
         queue: view.jobs.queue_stats(name).map(|stats| queues::of_view(view, name, stats)),
     }
 }
@@ -68,6 +69,7 @@ pub(crate) async fn statistics(
             store: view.events.store_name(subscription.store).unwrap_or_default().to_owned(),
             subscription: name.to_owned(),
             behind: behind(view, subscription),
+            is_paused: view.pause_of(name, subscription).is_some(),
         });
         (first.collect(), count)
     })?;

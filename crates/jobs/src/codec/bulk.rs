@@ -1,20 +1,21 @@
 //! Entries of bulk changes: the request, and the progress.
 //!
 //! ```text
-//! begun     filter · change
+//! begun     filter · change [· creator]
 //! filter    flags varint · [1: queue str] [2: kind str] [4: enqueued from u64] [8: enqueued before u64] [64: finished from u64]
 //!           [128: finished before u64] [16: attempts min varint] [32: error str] [256: jobs varint · each id] · states u8 (bit n: state n) · tags varint · each str
 //! change    0 cancel · reason str │ 1 hold · reason str │ 2 release │ 3 reschedule · at u64 │ 4 retry │ 5 retry · payload bytes │ 6 delete
 //!           │ 7 move · queue str │ 8 priority u8 │ 9 attempts max varint │ 10 payload bytes
-//! advanced  id of the begun entry · cursor: id · item varint · looked at varint · changed varint · refused varint · done u8
+//! advanced  id of the begun entry · cursor: id · item varint · looked at varint · changed varint · refused varint · end u8 (0 none, 1 complete, 2 stopped)
 //! ```
 
 use alloc::vec::Vec;
 
-use quire_model::Place;
 use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::{Creator, Place};
 
 use super::fields::{expected, read_id, time, varint_u16, write_id};
+use crate::bulk::BulkEnd;
 use crate::{Change, Cursor, Filter, JobId, Priority, States};
 
 const QUEUE: u16 = 1;
@@ -35,6 +36,8 @@ pub(crate) struct BulkChange<'a> {
     tags: Vec<&'a str>,
     jobs: Option<Vec<JobId>>,
     pub(crate) change: Change<'a>,
+    /// The client that began it, by whose rights it runs. `None`: it is not checked.
+    pub(crate) creator: Option<Creator>,
 }
 
 /// The progress of a bulk change by one commit.
@@ -45,13 +48,14 @@ pub(crate) struct BulkAdvance {
     pub(crate) looked_at: u64,
     pub(crate) changed: u64,
     pub(crate) refused: u64,
-    pub(crate) done: bool,
+    /// The end of the bulk change, if it has ended.
+    pub(crate) end: Option<BulkEnd>,
 }
 
 impl<'a> BulkChange<'a> {
-    pub(crate) fn new(filter: Filter<'a>, change: Change<'a>) -> Self {
+    pub(crate) fn new(filter: Filter<'a>, change: Change<'a>, creator: Option<Creator>) -> Self {
         let (tags, jobs) = (filter.tags.to_vec(), filter.jobs.map(<[JobId]>::to_vec));
-        BulkChange { filter: Filter { tags: &[], jobs: None, ..filter }, tags, jobs, change }
+        BulkChange { filter: Filter { tags: &[], jobs: None, ..filter }, tags, jobs, change, creator }
     }
 
     pub(crate) fn filter(&self) -> Filter<'_> {
@@ -105,6 +109,7 @@ impl<'a> BulkChange<'a> {
             out.str(tag);
         });
         write_change(&self.change, out);
+        self.creator.iter().for_each(|creator| creator.encode(out));
     }
 
     pub(super) fn read(from: &mut Decoder<'a>) -> Result<Self, CodecError> {
@@ -129,7 +134,8 @@ impl<'a> BulkChange<'a> {
         let filter = Filter { states: States::from_bits(from.u8()?), ..filter };
         let count = from.varint()?;
         let tags = (0..count).map(|_| from.str()).collect::<Result<_, _>>()?;
-        Ok(BulkChange { filter, tags, jobs, change: read_change(from)? })
+        let change = read_change(from)?;
+        Ok(BulkChange { filter, tags, jobs, change, creator: Creator::decode_rest(from)? })
     }
 }
 
@@ -170,7 +176,7 @@ impl BulkAdvance {
     pub(super) fn write(&self, out: &mut Encoder) {
         write_id(self.bulk, out);
         self.cursor.write(out);
-        out.varint(self.looked_at).varint(self.changed).varint(self.refused).u8(u8::from(self.done));
+        out.varint(self.looked_at).varint(self.changed).varint(self.refused).u8(BulkEnd::number(self.end));
     }
 
     pub(super) fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
@@ -180,7 +186,7 @@ impl BulkAdvance {
             looked_at: from.varint()?,
             changed: from.varint()?,
             refused: from.varint()?,
-            done: from.u8()? != 0,
+            end: BulkEnd::of_number(from.u8()?),
         })
     }
 }

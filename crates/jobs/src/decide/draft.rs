@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
-use quire_model::{At, ClaimRefusal, Effects, PermissionRefusal, Place, Release, ResourceClaim, Touch};
+use quire_model::{At, ClaimRefusal, Creator, Effects, PermissionRefusal, Place, Release, ResourceClaim, Touch};
 
 use super::changed::ChangedJobs;
 use super::draft_queue::{DraftQueue, GROUP_UNKNOWN};
@@ -164,6 +164,21 @@ impl<'d> Draft<'d> {
     /// Whether the client of the commit may touch this: see [`Effects::permit`].
     pub(crate) fn permit(&self, touch: Touch<'_>) -> Result<(), Option<PermissionRefusal>> {
         self.effects.permit(touch)
+    }
+
+    /// See [`Effects::creator`].
+    pub(crate) fn creator(&self) -> Option<Creator> {
+        self.effects.creator()
+    }
+
+    /// See [`Effects::admits`].
+    pub(crate) fn admits(&self, creator: &Creator) -> bool {
+        self.effects.admits(creator)
+    }
+
+    /// See [`Effects::permit_creator`].
+    pub(crate) fn permit_creator(&self, creator: &Creator, touch: Touch<'_>) -> Result<(), Option<PermissionRefusal>> {
+        self.effects.permit_creator(creator, touch)
     }
 
     pub(crate) fn settings(&self, queue: QueueId) -> QueueSettings {

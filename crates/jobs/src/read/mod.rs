@@ -21,6 +21,7 @@ pub use history::HistoryPage;
 pub use life::{LifeEvent, LifeFilter, LifeProgress, LifeReading, QueueLog};
 pub use logged::Status;
 pub(crate) use logged::{LastStep, ended, enqueued_at, noted_at, payload_at};
+pub use overview::BulkOrigin;
 pub use queue_entry::QueueEntry;
 pub(crate) use search::Bounds;
 pub use search::{JobPage, SEARCH_LOOKED_AT_MAX};

@@ -1,9 +1,22 @@
 //! The queues and the bulk changes, from memory alone.
 
+use alloc::string::String;
 use core::ops::Bound;
 
+use quire_model::{Creator, History, ReadError};
+
 use crate::bulk::BulkProgress;
+use crate::codec::Effect;
 use crate::{BulkId, Jobs, QueueSettings, QueueStats};
+
+/// The origin of a bulk change, by which a client may see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BulkOrigin {
+    /// The queue of its filter.
+    pub queue: Option<String>,
+    /// The client that began it; `None` for the owner of the database.
+    pub creator: Option<Creator>,
+}
 
 impl Jobs {
     /// The queues by name, with how many jobs are in which state.
@@ -32,6 +45,24 @@ impl Jobs {
     /// changes are remembered.
     pub fn bulk(&self, bulk: BulkId) -> Option<BulkProgress> {
         self.bulks.get(bulk.place()).map(|bulk| bulk.progress)
+    }
+
+    /// Returns the origin of a bulk change. `None` for an unknown id, and when the log lost it.
+    ///
+    /// # Errors
+    /// When the log is unreadable.
+    pub fn bulk_origin(&self, history: &dyn History, bulk: BulkId) -> Result<Option<BulkOrigin>, ReadError> {
+        if self.bulks.get(bulk.place()).is_none() {
+            return Ok(None);
+        }
+        let entry = history.entry(bulk.place())?;
+        Ok(match entry.map(|entry| Effect::read(&entry)).transpose()? {
+            Some(Effect::BulkBegun(begun)) => {
+                let queue = begun.filter().queue.map(String::from);
+                Some(BulkOrigin { queue, creator: begun.creator })
+            }
+            _ => None,
+        })
     }
 
     /// The running bulk changes and the last finished ones, oldest first.

@@ -6,6 +6,9 @@
 //! the position. So each match becomes exactly one job, in the order of the events, also when other
 //! processes deliver or a process dies. No writer waits for a delivery. A delivery stops while its
 //! queue has many jobs, so a slow subscriber has a queue of limited length.
+//!
+//! A delivery is checked by the rights of the client that put the subscription. While the client
+//! lacks one, the subscription stays where it is, and [`ReadView::pause_of`] returns the reason.
 
 mod event_ref;
 mod requests;
@@ -22,7 +25,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::events::{self, Attempts, EventPosition, MoveSubscription, ReadOptions, Subscription};
 use crate::jobs::{self, Backoff, JobSpec, JobState};
 use crate::logged_state::LoggedState;
+use crate::permitted::PermittedCommands;
 use crate::refusal::Reason;
+use crate::view::pause_of;
 pub use event_ref::EventRef;
 pub(crate) use requests::DeliveryRequests;
 
@@ -164,8 +169,8 @@ impl DeliveryDuty {
         enqueue_and_move(shard, name, &subscription, &matched, to)
     }
 
-    /// Plans the next read for a subscription. Returns `None` if no event follows its position, or
-    /// its queue takes no job.
+    /// Plans the next read for a subscription. Returns `None` if no event follows its position, its
+    /// queue takes no job, or its creator lacks a permission.
     fn plan(&self, state: &WriterState, shard: &LoggedState, name: &str) -> Option<DeliveryRead> {
         let (events, jobs) = (&state.models.events, &state.models.jobs);
         let subscription = events.subscription(name)?;
@@ -181,6 +186,10 @@ impl DeliveryDuty {
         let after = read_up_to.unwrap_or_default().max(subscription.position);
         let takes_jobs = unfinished <= UNFINISHED_JOBS_MAX && matches_max > 0 && !settings.draining;
         if after >= events.last_appended(subscription.store) || !takes_jobs {
+            return None;
+        }
+        // The commit checks it again. Without this check, all matches would be read in vain.
+        if pause_of(&state.models, &state.creators, name, subscription).is_some() {
             return None;
         }
         let store = events.store_name(subscription.store).expect("a subscription's store exists").to_owned();
@@ -217,7 +226,11 @@ fn enqueue_and_move(
     let commands = Commands { events: &[events::Command::MoveSubscription(moved)], jobs: &jobs, ..Commands::default() };
     // Commit point: the jobs are enqueued and the subscription has moved past their events, or
     // neither.
-    let decided = shard.commit_in_background(shard.log.clock().now(), &commands)?;
+    let permitted = match &subscription.creator {
+        Some(creator) => PermittedCommands::by_creator(commands, creator),
+        None => PermittedCommands::by_owner(commands),
+    };
+    let decided = shard.commit_permitted_in_background(shard.log.clock().now(), &permitted)?;
     match decided.verdict {
         Ok(_) => Ok(true),
         // Another process has delivered, or the subscription was changed: read it again.
@@ -227,7 +240,7 @@ fn enqueue_and_move(
             let message = format!("subscription {name:?} cannot deliver: {}", refused.reason);
             Err(Error::new(ErrorKind::Refused, message))
         }
-        // The queue takes no jobs at present.
+        // The queue takes no jobs at present, or the creator has just lost a permission.
         Err(_) => Ok(false),
     }
 }

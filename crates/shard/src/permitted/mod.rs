@@ -3,6 +3,7 @@
 //! ```text
 //! commands ──Guard::permit────────▶ PermittedCommands ──Shard::commit──▶ under the turn: each Touch is checked
 //!          ──PermittedCommands::by_owner──▶           ──▶ no check: the owner of the directory commits
+//!          ──PermittedCommands::by_creator▶           ──▶ work that runs later is checked by its creator's rights
 //! ```
 //!
 //! A shard takes no other commands, so a front end cannot forget the check. Touches are checked
@@ -12,7 +13,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use quire_model::{History, Model, Operation, PermissionRefusal, Resource, ResourceKind, Touch, TouchTarget};
+use quire_model::{Creator, History, Model, Operation, PermissionRefusal, Resource, ResourceKind, Touch, TouchTarget};
 
 use crate::audit::AUDIT_STORE;
 use crate::commands::Commands;
@@ -38,6 +39,12 @@ pub trait Permissions: Debug + Send + Sync {
     /// Whether the client may perform the operation on any resource of the kind.
     fn permits_any(&self, kind: ResourceKind, operation: Operation) -> bool;
 
+    /// The client as the creator of work that runs after its commit, by whose rights the work is
+    /// checked then. Default: the work is not checked.
+    fn creator(&self) -> Option<Creator> {
+        None
+    }
+
     /// Notes that the client was refused for a missing permission, for an audit.
     fn denied(&self, _: &PermissionRefusal) {}
 
@@ -61,8 +68,18 @@ pub struct Guard {
 #[derive(Debug, Clone, Copy)]
 pub struct PermittedCommands<'g, 'p, 'c> {
     commands: Commands<'p, 'c>,
-    /// `None` for the owner.
-    guard: Option<&'g Guard>,
+    authority: Authority<'g>,
+}
+
+/// By whose permissions commands are decided.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Authority<'g> {
+    /// The owner of the directory, who is not checked.
+    Owner,
+    /// A client.
+    Client(&'g Guard),
+    /// The creator of work that runs later.
+    Creator(&'g Creator),
 }
 
 impl Guard {
@@ -74,7 +91,7 @@ impl Guard {
     /// Permits the commands as far as the client is permitted: the commit is refused when it lacks
     /// any permission.
     pub fn permit<'g, 'p, 'c>(&'g self, commands: Commands<'p, 'c>) -> PermittedCommands<'g, 'p, 'c> {
-        PermittedCommands { commands, guard: Some(self) }
+        PermittedCommands { commands, authority: Authority::Client(self) }
     }
 
     /// Brings the permissions up to date: see [`Permissions::refresh`].
@@ -83,6 +100,11 @@ impl Guard {
     /// Those of [`Permissions::refresh`].
     pub fn refresh(&self) -> Result<()> {
         self.permissions.refresh()
+    }
+
+    /// The client as the creator of later work: see [`Permissions::creator`].
+    pub fn creator(&self) -> Option<Creator> {
+        self.permissions.creator()
     }
 
     /// Notes a refusal: see [`Permissions::denied`].
@@ -111,6 +133,13 @@ impl Guard {
         self.permissions.permits_every(kind, operation)
     }
 
+    /// Whether the client may begin work on those resources of the kind that permit the operation.
+    /// Without a creator, the work would be checked no further.
+    fn permits_some(&self, kind: ResourceKind, operation: Operation) -> bool {
+        self.permits_every(kind, operation)
+            || self.permissions.permits_any(kind, operation) && self.permissions.creator().is_some()
+    }
+
     /// Checks a touch. The error is the missing permission; `None` in place of it when the client
     /// may not know that the object exists.
     pub(crate) fn check(&self, models: &Models, touch: Touch<'_>) -> Result<(), Option<PermissionRefusal>> {
@@ -125,7 +154,10 @@ impl Guard {
             }
             TouchTarget::Outside(number) => self.check_outside(models, number, operation),
             TouchTarget::Every(kind) if self.permits_every(kind, operation) => Ok(()),
-            TouchTarget::Every(kind) => Err(Some(PermissionRefusal::every(kind, operation))),
+            TouchTarget::Permitted(kind) if self.permits_some(kind, operation) => Ok(()),
+            TouchTarget::Every(kind) | TouchTarget::Permitted(kind) => {
+                Err(Some(PermissionRefusal::every(kind, operation)))
+            }
         }
     }
 
@@ -157,7 +189,12 @@ impl<'g, 'p, 'c> PermittedCommands<'g, 'p, 'c> {
     /// Permits commands of the owner of the directory: of an embedded program, and of the database
     /// itself.
     pub const fn by_owner(commands: Commands<'p, 'c>) -> Self {
-        PermittedCommands { commands, guard: None }
+        PermittedCommands { commands, authority: Authority::Owner }
+    }
+
+    /// Permits commands of work that runs later as far as its creator is permitted when it runs.
+    pub(crate) const fn by_creator(commands: Commands<'p, 'c>, creator: &'g Creator) -> Self {
+        PermittedCommands { commands, authority: Authority::Creator(creator) }
     }
 
     /// The commands.
@@ -166,19 +203,19 @@ impl<'g, 'p, 'c> PermittedCommands<'g, 'p, 'c> {
         &self.commands
     }
 
-    /// The guard of the client; `None` for the owner.
+    /// By whose permissions the commands are decided.
     #[inline]
-    pub(crate) fn guard(&self) -> Option<&'g Guard> {
-        self.guard
+    pub(crate) fn authority(&self) -> Authority<'g> {
+        self.authority
     }
 
-    /// Checks each command against this state.
+    /// Checks each command against this state. Without a guard, nothing is checked.
     ///
     /// # Errors
     /// The refusal of the first command that lacks a permission.
     #[inline]
-    pub(crate) fn check(&self, models: &Models, history: &dyn History) -> Result<(), Denial> {
-        match self.guard {
+    pub(crate) fn check(&self, guard: Option<&Guard>, models: &Models, history: &dyn History) -> Result<(), Denial> {
+        match guard {
             None => Ok(()),
             Some(guard) => self.check_by(guard, models, history),
         }

@@ -218,7 +218,10 @@ fn each_command_of_events_needs_its_permissions() {
         (events::Command::Forget { store, tag: b"tag" }, vec![(Store, "orders", Delete)]),
         (events::Command::SetRetention { store, retention_ms: None }, vec![alter]),
         (events::Command::PutSubscription(subscription()), vec![alter, read, (Queue, "mails", Write)]),
-        (events::Command::MoveSubscription(MoveSubscription { name, from: zero, to: zero }), vec![alter]),
+        (
+            events::Command::MoveSubscription(MoveSubscription { name, from: zero, to: zero }),
+            vec![read, (Queue, "mails", Write)],
+        ),
         (events::Command::DropSubscription { name }, vec![alter]),
         (events::Command::SaveProjection(save), vec![alter]),
         (events::Command::DropProjection { store, name: "sum" }, vec![alter]),

@@ -192,7 +192,7 @@ fn rows(fixture: &Fixture) -> Vec<MethodRow> {
             &[of_queue(Read).hiding(QUEUE)],
         ),
         row("Jobs/BeginBulk", bytes(&BeginBulkRequest { filter: of_the_queue(), change: hold() }), &[of_queue(Alter)]),
-        row("Jobs/Bulks", bytes(&BulksRequest::default()), &[Need::every(Queue, Describe)]),
+        row("Jobs/Bulks", bytes(&BulksRequest::default()), &[]),
         row("Jobs/Queues", bytes(&QueuesRequest::default()), &[of_queue(Describe).hiding(QUEUE)]),
         row("Jobs/SetQueue", bytes(&SetQueueRequest { queue: queue(), settings: Some(paused) }), &[of_queue(Alter)]),
         row("Jobs/ClearQueue", bytes(&ClearQueueRequest { queue: queue() }), &[of_queue(Delete)]),

@@ -70,6 +70,7 @@ fn events() -> Vec<Call> {
         backoff_max_us: Some(9),
         group_by: text("a:"),
         position: 0,
+        paused: None,
     };
     let put = PutSubscriptionRequest { store: store(), subscription: Some(subscription), after: Some(0) };
     let forget = |which| ForgetEventsRequest { store: store(), which: Some(which) }.encode_to_vec();
