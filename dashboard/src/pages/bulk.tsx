@@ -66,7 +66,7 @@ export function Bulk({ filter, done }: { filter: JobFilter; done: () => void }) 
       const body = { filter: { ...wanted, states: states(chosen), ...(filter.tag === "" ? {} : { tags: [filter.tag] }) }, change: chosen.change };
       const answer = await ask((quire) => quire.send<{ replies: { bulk_begun: { bulk: string } }[] }>("POST", "/v1/bulks", body));
       const bulk = answer.replies[0]?.bulk_begun.bulk ?? "";
-      setProgress({ bulk, looked_at: 0, changed: 0, refused: 0, done: false });
+      setProgress({ bulk, looked_at: 0, changed: 0, refused: 0, done: false, stopped: false });
     } catch (error) {
       setError(error as Error);
     }
