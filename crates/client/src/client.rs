@@ -13,6 +13,7 @@ use ureq::Agent;
 use ureq::http::{HeaderMap, HeaderValue, Method, Request, Response};
 
 use crate::call::CallMethod;
+use crate::leader::KnownLeader;
 use crate::{Call, ClientBuilder, ClientError, FailureKind, PageItems, SubscriptionFeed};
 
 /// The largest problem, in bytes.
@@ -47,6 +48,8 @@ pub(crate) struct ClientParts {
     pub(crate) agent: Agent,
     /// The start of each URL.
     pub(crate) base: String,
+    /// Where the leader of a cluster is another server.
+    pub(crate) leader: KnownLeader,
     pub(crate) authorization: Option<HeaderValue>,
     pub(crate) settings: ClientBuilder,
     /// The random start of each idempotency key.
@@ -308,7 +311,23 @@ impl Client {
         whole: Option<Duration>,
         silence: Option<Duration>,
     ) -> Result<Response<ureq::Body>, ClientError> {
-        let ClientParts { agent, base, authorization, .. } = &*self.parts;
+        let ClientParts { base: own, leader, .. } = &*self.parts;
+        let base = leader.base(own);
+        match self.attempt_at(&base, call, whole, silence) {
+            Err(error) if leader.learn(own, &base, &error) => self.attempt_at(&leader.base(own), call, whole, silence),
+            answer => answer,
+        }
+    }
+
+    /// Sends a request to the server whose URLs begin with `base`.
+    fn attempt_at(
+        &self,
+        base: &str,
+        call: &Call,
+        whole: Option<Duration>,
+        silence: Option<Duration>,
+    ) -> Result<Response<ureq::Body>, ClientError> {
+        let ClientParts { agent, authorization, .. } = &*self.parts;
         let (whole, silence) = (whole.map(|limit| limit.min(LIMIT_MAX)), silence.map(|limit| limit.min(LIMIT_MAX)));
         let method = match call.method {
             CallMethod::Get => Method::GET,

@@ -36,6 +36,7 @@ mod unix;
 mod feed;
 mod sse;
 
+mod leader;
 mod leases;
 mod work;
 mod worker;

@@ -11,6 +11,7 @@ use ureq::Agent;
 use ureq::http::uri::Authority;
 
 use crate::client::{Client, ClientParts};
+use crate::leader::KnownLeader;
 use crate::unix::{SocketConnector, SocketResolver};
 use crate::{ClientError, FailureKind};
 
@@ -176,7 +177,8 @@ impl ClientBuilder {
         let random = || RandomState::new().hash_one(std::process::id());
         let key_start = format!("{:016x}{:016x}", random(), random());
         let keys = AtomicU64::new(0);
-        let parts = ClientParts { agent, base, authorization, settings: self, key_start, keys };
+        let leader = KnownLeader::default();
+        let parts = ClientParts { agent, base, leader, authorization, settings: self, key_start, keys };
         Ok(Client { parts: Arc::new(parts) })
     }
 }
