@@ -23,10 +23,11 @@ use crate::request_timer::RequestTimer;
 use crate::waiting::WaitingFetches;
 use crate::{Counters, Settings};
 
-/// The id of the only broker.
+/// The id of a broker that is alone.
 pub(crate) const BROKER_ID: i32 = 0;
 
-/// The leader epoch of every partition: leadership never changes here.
+/// The leader epoch in every batch. Published records are never truncated, so clients need no epoch
+/// to find out.
 pub(crate) const LEADER_EPOCH: i32 = 0;
 
 #[derive(Debug)]
@@ -222,6 +223,10 @@ impl Broker {
     /// When the database has failed.
     pub(crate) async fn read<T>(&self, look: impl FnOnce(u128, &PermittedView<'_>) -> T) -> Result<T, CloseReason> {
         let id = self.database_id();
+        if !self.serves() {
+            // Clients learn the leader from any node.
+            return self.database().read_local_permitted(|view| look(id, view)).map_err(|_| CloseReason::Failed);
+        }
         let ticket = self.database().read_permitted(|view| look(id, view)).map_err(|_| CloseReason::Failed)?;
         ticket.await.map_err(|_| CloseReason::Failed)
     }

@@ -49,6 +49,11 @@ impl KafkaError {
         KafkaError::new(ResponseError::UnknownLeaderEpoch, format!("unknown leader epoch {epoch}"))
     }
 
+    pub(crate) fn fenced_epoch(epoch: i32, current: i32) -> Self {
+        let message = format!("fenced leader epoch {epoch}: the current epoch is {current}");
+        KafkaError::new(ResponseError::FencedLeaderEpoch, message)
+    }
+
     pub(crate) fn negative_offset(offset: i64) -> Self {
         KafkaError::new(ResponseError::OffsetOutOfRange, format!("offset {offset} out of range"))
     }

@@ -32,6 +32,7 @@ mod statistics;
 mod authentication;
 mod auto_creation;
 mod broker;
+mod brokers;
 mod client;
 mod close_reason;
 mod connection;

@@ -6,7 +6,7 @@ use kafka_protocol::protocol::StrBytes;
 use quire::{Operation, Resource};
 use uuid::Uuid;
 
-use crate::broker::{BROKER_ID, Broker};
+use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
 use crate::permissions::AuthorizedOperations;
@@ -27,15 +27,18 @@ pub(crate) fn handle(
     request: &Request,
 ) -> Result<DescribeClusterResponse, CloseReason> {
     let decoded: DescribeClusterRequest = request.decode()?;
-    let (host, port) = broker.address(ends);
-    let node = DescribeClusterBroker::default()
-        .with_broker_id(BROKER_ID.into())
-        .with_host(StrBytes::from_string(host))
-        .with_port(i32::from(port));
+    let brokers = broker.brokers(ends);
+    let controller = brokers.leader_id();
+    let nodes = brokers.nodes.into_iter().map(|node| {
+        DescribeClusterBroker::default()
+            .with_broker_id(node.id.into())
+            .with_host(StrBytes::from_string(node.host))
+            .with_port(i32::from(node.port))
+    });
     let response = DescribeClusterResponse::default()
         .with_cluster_id(StrBytes::from_string(Uuid::from_u128(broker.database_id()).to_string()))
-        .with_controller_id(BROKER_ID.into())
-        .with_brokers(vec![node]);
+        .with_controller_id(controller)
+        .with_brokers(nodes.collect());
     let response = match decoded.include_cluster_authorized_operations {
         true => response.with_cluster_authorized_operations(cluster_operations(broker)),
         false => response,

@@ -8,8 +8,10 @@ use kafka_protocol::messages::{DescribeTopicPartitionsRequest, DescribeTopicPart
 use kafka_protocol::protocol::StrBytes;
 use quire::{Operation, PermittedView};
 
-use crate::broker::{BROKER_ID, Broker, LEADER_EPOCH};
+use crate::broker::Broker;
+use crate::brokers::BrokerList;
 use crate::close_reason::CloseReason;
+use crate::endpoints::Endpoints;
 use crate::errors::KafkaError;
 use crate::items::RequestItems;
 use crate::permissions::DescribableTopic;
@@ -34,7 +36,12 @@ const PARTITIONS_MAX: usize = 2_000;
 
 /// Describes the requested topics, or all, by name. A page ends with a cursor when its partitions
 /// are as many as the request allows.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeTopicPartitionsResponse, CloseReason> {
+pub(crate) async fn handle(
+    broker: &Broker,
+    ends: Endpoints,
+    request: &Request,
+) -> Result<DescribeTopicPartitionsResponse, CloseReason> {
+    let brokers = broker.brokers(ends);
     let decoded: DescribeTopicPartitionsRequest = request.decode()?;
     let (from, first) = match &decoded.cursor {
         Some(cursor) => (cursor.topic_name.to_string(), u32::try_from(cursor.partition_index).unwrap_or(0)),
@@ -72,7 +79,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<Describ
             break;
         }
         left -= end.saturating_sub(start) as usize;
-        described.push(describe(name.clone(), topic, start..end));
+        described.push(describe(name.clone(), topic, start..end, &brokers));
         if end < partitions {
             next_cursor = Some(cursor(name, end));
             break;
@@ -94,6 +101,7 @@ fn describe(
     name: String,
     topic: Result<DescribableTopic, KafkaError>,
     partitions: std::ops::Range<u32>,
+    brokers: &BrokerList,
 ) -> DescribeTopicPartitionsResponseTopic {
     let response = DescribeTopicPartitionsResponseTopic::default().with_name(Some(topic_name(name)));
     let DescribableTopic { topic, operations } = match topic {
@@ -104,10 +112,10 @@ fn describe(
     let partition = |number: u32| {
         DescribeTopicPartitionsResponsePartition::default()
             .with_partition_index(i32::try_from(number).expect("a partition's number has 31 bits"))
-            .with_leader_id(BROKER_ID.into())
-            .with_leader_epoch(LEADER_EPOCH)
-            .with_replica_nodes(vec![BROKER_ID.into()])
-            .with_isr_nodes(vec![BROKER_ID.into()])
+            .with_leader_id(brokers.leader_id())
+            .with_leader_epoch(brokers.epoch)
+            .with_replica_nodes(brokers.ids())
+            .with_isr_nodes(brokers.ids())
             // Kafka's own client fails on null.
             .with_eligible_leader_replicas(Some(Vec::new()))
             .with_last_known_elr(Some(Vec::new()))

@@ -19,7 +19,8 @@ use quire_access::budget::ByteClaim;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
-use crate::broker::{Broker, LEADER_EPOCH};
+use crate::broker::Broker;
+use crate::brokers::check_epoch;
 use crate::client::ClientLeft;
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
@@ -231,6 +232,7 @@ fn resolve_few(
                 None => topics::permitted_by_id(database, view, wanted.topic.id, Operation::Read),
             };
             let (_, topic) = last.insert((&wanted.topic, topic));
+            check_epoch(broker.owner(), wanted.leader_epoch)?;
             topic.as_ref().map_err(Clone::clone).and_then(|topic| ReadablePartition::of(view, topic, wanted.partition))
         });
         partitions.collect()
@@ -339,9 +341,6 @@ fn fetch(
     wanted: &SessionPartition,
     room: FetchSpace,
 ) -> Result<FetchedPartition, KafkaError> {
-    if wanted.leader_epoch > LEADER_EPOCH {
-        return Err(KafkaError::unknown_epoch(wanted.leader_epoch));
-    }
     let from = u64::try_from(wanted.offset).map_err(|_| KafkaError::negative_offset(wanted.offset))?;
     let mut records = BytesMut::new();
     let end = partition.fetch(history, Sequence::new(from), room, &mut records)?;

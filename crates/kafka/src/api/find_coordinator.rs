@@ -1,4 +1,4 @@
-//! FindCoordinator: the coordinator of a group. It is this broker, the only one.
+//! FindCoordinator: the coordinator of a group. It is the leader: this broker where it is alone.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
@@ -6,7 +6,7 @@ use kafka_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 use kafka_protocol::protocol::StrBytes;
 use quire::{Operation, Resource, ResourceKind};
 
-use crate::broker::{BROKER_ID, Broker};
+use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
 use crate::errors::KafkaError;
@@ -26,16 +26,29 @@ const TRANSACTIONAL_ID: i8 = 1;
 /// The first version with several keys in a request.
 const MANY_FROM: i16 = 4;
 
-/// Returns this broker for every group. Transactions and share groups have no coordinator.
+/// The node id and the port of no broker.
+const NOBODY: i32 = -1;
+
+/// Returns the leader for every group: this broker where it is alone. Transactions and share groups
+/// have no coordinator.
 pub(crate) fn handle(
     broker: &Broker,
     ends: Endpoints,
     request: &Request,
 ) -> Result<FindCoordinatorResponse, CloseReason> {
     let decoded: FindCoordinatorRequest = request.decode()?;
-    let (host, port) = broker.address(ends);
-    let (host, port) = (StrBytes::from_string(host), i32::from(port));
-    let answer = |key: &str| match check(broker, decoded.key_type, key) {
+    let brokers = broker.brokers(ends);
+    let leader = brokers.leader().cloned();
+    let (id, host, port) = match &leader {
+        Some(leader) => (leader.id, StrBytes::from_string(leader.host.clone()), i32::from(leader.port)),
+        None => (NOBODY, StrBytes::default(), NOBODY),
+    };
+    let checked = |key: &str| {
+        check(broker, decoded.key_type, key)?;
+        let none = || KafkaError::new(ResponseError::CoordinatorNotAvailable, "the cluster has no leader now");
+        leader.as_ref().map(drop).ok_or_else(none)
+    };
+    let answer = |key: &str| match checked(key) {
         Ok(()) => (0, None),
         Err(failure) => (failure.code.code(), Some(StrBytes::from_string(failure.message))),
     };
@@ -43,12 +56,12 @@ pub(crate) fn handle(
         let (code, message) = answer(&decoded.key);
         let response = FindCoordinatorResponse::default().with_error_code(code);
         let response = if request.version > 0 { response.with_error_message(message) } else { response };
-        return Ok(response.with_node_id(BROKER_ID.into()).with_host(host).with_port(port));
+        return Ok(response.with_node_id(id.into()).with_host(host).with_port(port));
     }
     let coordinators = decoded.coordinator_keys.into_iter().map(|key| {
         let (code, message) = answer(&key);
         let coordinator = Coordinator::default().with_key(key).with_error_code(code).with_error_message(message);
-        coordinator.with_node_id(BROKER_ID.into()).with_host(host.clone()).with_port(port)
+        coordinator.with_node_id(id.into()).with_host(host.clone()).with_port(port)
     });
     Ok(FindCoordinatorResponse::default().with_coordinators(coordinators.collect()))
 }

@@ -15,7 +15,8 @@ use quire::{Database, History, Operation, Sequence};
 use quire_access::BoundedRequest;
 use quire_access::budget::BudgetCaller;
 
-use crate::broker::{Broker, LEADER_EPOCH};
+use crate::broker::Broker;
+use crate::brokers::{check_epoch, leader_epoch};
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::partition::ReadablePartition;
@@ -85,7 +86,11 @@ pub(crate) async fn handle(
             partitions.push(match listed {
                 Ok(listed) => {
                     let response = response.with_offset(listed.offset).with_timestamp(listed.timestamp_ms);
-                    if request.version >= EPOCHS_FROM { response.with_leader_epoch(LEADER_EPOCH) } else { response }
+                    if request.version >= EPOCHS_FROM {
+                        response.with_leader_epoch(leader_epoch(bounded.database()))
+                    } else {
+                        response
+                    }
                 }
                 Err(failure) => response.with_error_code(failure.code.code()),
             });
@@ -116,9 +121,7 @@ fn look(database: &Database, topic: &str, wanted: &ListOffsetsPartition) -> Resu
     let id = database.id();
     let (partition, latest) = database.read_published_permitted(|view| {
         let topic = topics::permitted(id, view, topic, Operation::Describe)?;
-        if wanted.current_leader_epoch > LEADER_EPOCH {
-            return Err(KafkaError::unknown_epoch(wanted.current_leader_epoch));
-        }
+        check_epoch(database, wanted.current_leader_epoch)?;
         let latest = match topic.kind {
             TopicKind::Stream { id, .. } => u32::try_from(wanted.partition_index)
                 .ok()

@@ -22,7 +22,8 @@ use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use super::describe_cluster::cluster_operations;
-use crate::broker::{BROKER_ID, Broker, LEADER_EPOCH};
+use crate::broker::Broker;
+use crate::brokers::BrokerList;
 use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
 use crate::errors::KafkaError;
@@ -71,7 +72,7 @@ pub(crate) async fn handle(
     patience: Duration,
 ) -> Result<MetadataResponse, CloseReason> {
     let decoded: MetadataRequest = request.decode()?;
-    let create = broker.creates_topics() && decoded.allow_auto_topic_creation;
+    let create = broker.serves() && broker.creates_topics() && decoded.allow_auto_topic_creation;
     let mut creations_left = if create { broker.settings().auto_create_request_max } else { 0 };
     let mut create = create.then_some(&mut creations_left);
     let topics = match decoded.topics {
@@ -109,18 +110,22 @@ pub(crate) async fn handle(
         return Err(CloseReason::Idle(Deadline::Response));
     }
     let with_operations = decoded.include_topic_authorized_operations;
+    let brokers = broker.brokers(ends);
+    let list = brokers.clone();
     let describe = move |DescribableTopic { topic, operations }| {
-        let described = describe(topic);
+        let described = describe(topic, &list);
         if with_operations { described.with_topic_authorized_operations(operations) } else { described }
     };
     let is_long = partitions_of(&topics) > INLINE_PARTITIONS_MAX;
-    let build = move || topics.into_iter().map(|topic| topic.map_or_else(|failed| *failed, describe)).collect();
+    let build = move || topics.into_iter().map(|topic| topic.map_or_else(|failed| *failed, &describe)).collect();
     let topics = if is_long { response::aside(build).await? } else { build() };
-    let (host, port) = broker.address(ends);
-    let node = MetadataResponseBroker::default()
-        .with_node_id(BROKER_ID.into())
-        .with_host(StrBytes::from_string(host))
-        .with_port(i32::from(port));
+    let controller = brokers.leader_id();
+    let nodes = brokers.nodes.into_iter().map(|node| {
+        MetadataResponseBroker::default()
+            .with_node_id(node.id.into())
+            .with_host(StrBytes::from_string(node.host))
+            .with_port(i32::from(node.port))
+    });
     let response = MetadataResponse::default();
     let response = match decoded.include_cluster_authorized_operations && CLUSTER_OPERATIONS.contains(&request.version)
     {
@@ -128,9 +133,9 @@ pub(crate) async fn handle(
         false => response,
     };
     Ok(response
-        .with_brokers(vec![node])
+        .with_brokers(nodes.collect())
         .with_cluster_id(Some(StrBytes::from_string(Uuid::from_u128(broker.database_id()).to_string())))
-        .with_controller_id(BROKER_ID.into())
+        .with_controller_id(controller)
         .with_topics(topics))
 }
 
@@ -214,14 +219,16 @@ fn partitions_of(topics: &[NamedTopic]) -> usize {
     topics.iter().flatten().map(|found| found.topic.partitions() as usize).sum()
 }
 
-fn describe(topic: KafkaTopic) -> MetadataResponseTopic {
+fn describe(topic: KafkaTopic, brokers: &BrokerList) -> MetadataResponseTopic {
+    let error = if brokers.leader().is_some() { 0 } else { ResponseError::LeaderNotAvailable.code() };
     let partition = |number: u32| {
         MetadataResponsePartition::default()
+            .with_error_code(error)
             .with_partition_index(i32::try_from(number).expect("a partition's number has 31 bits"))
-            .with_leader_id(BROKER_ID.into())
-            .with_leader_epoch(LEADER_EPOCH)
-            .with_replica_nodes(vec![BROKER_ID.into()])
-            .with_isr_nodes(vec![BROKER_ID.into()])
+            .with_leader_id(brokers.leader_id())
+            .with_leader_epoch(brokers.epoch)
+            .with_replica_nodes(brokers.ids())
+            .with_isr_nodes(brokers.ids())
     };
     MetadataResponseTopic::default()
         .with_partitions((0..topic.partitions()).map(partition).collect())

@@ -91,6 +91,19 @@ impl OfferedApi {
     }
 }
 
+/// Whether each node of a cluster answers, not only its leader.
+fn is_of_any_node(api: Api) -> bool {
+    matches!(
+        api,
+        Api::Metadata
+            | Api::Versions
+            | Api::SaslHandshake
+            | Api::SaslAuthenticate
+            | Api::FindCoordinator
+            | Api::DescribeCluster
+    )
+}
+
 /// All offered APIs.
 ///
 /// Produce is advertised from version 0, because older librdkafka compresses only for brokers that
@@ -249,6 +262,10 @@ async fn handle_once(
     request: &Request,
 ) -> Result<SizedResponse, CloseReason> {
     let Request { version, correlation_id, .. } = *request;
+    if !broker.serves() && !is_of_any_node(request.api) {
+        // The client asks for metadata again, and finds the leader.
+        return Err(CloseReason::Failed);
+    }
     match request.api {
         Api::Produce => unreachable!("a produce request is committed on arrival and answered when durable"),
         Api::Fetch => unreachable!("a fetch has a session and is handled earlier"),
@@ -360,7 +377,7 @@ async fn handle_once(
             SizedResponse::of(correlation_id, version, list_config_resources::handle(broker, request).await?)
         }
         Api::DescribeTopicPartitions => {
-            SizedResponse::of(correlation_id, version, describe_topic_partitions::handle(broker, request).await?)
+            SizedResponse::of(correlation_id, version, describe_topic_partitions::handle(broker, ends, request).await?)
         }
         Api::DescribeClientQuotas => {
             SizedResponse::of(correlation_id, version, describe_client_quotas::handle(broker, ends, request).await?)

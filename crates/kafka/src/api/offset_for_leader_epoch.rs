@@ -1,4 +1,5 @@
-//! OffsetForLeaderEpoch: the end of an epoch's records. There is one epoch, the current one.
+//! OffsetForLeaderEpoch: the end of an epoch's records. Published records are never truncated, so
+//! each epoch up to the current one ends with the partition, as far as a consumer can tell.
 
 use kafka_protocol::messages::offset_for_leader_epoch_request::OffsetForLeaderPartition;
 use kafka_protocol::messages::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult};
@@ -6,7 +7,8 @@ use kafka_protocol::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpoch
 use quire::{Database, Operation};
 use quire_access::BoundedRequest;
 
-use crate::broker::{Broker, LEADER_EPOCH};
+use crate::broker::Broker;
+use crate::brokers::{check_epoch, leader_epoch};
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::partition::ReadablePartition;
@@ -49,14 +51,12 @@ fn end(database: &Database, topic: &str, asked: &OffsetForLeaderPartition) -> Re
     let id = database.id();
     let partition = database.read_published_permitted(|view| {
         let topic = topics::permitted(id, view, topic, Operation::Describe)?;
-        if asked.current_leader_epoch > LEADER_EPOCH {
-            return Err(KafkaError::unknown_epoch(asked.current_leader_epoch));
-        }
+        check_epoch(database, asked.current_leader_epoch)?;
         ReadablePartition::of(view, &topic, asked.partition)
     })??;
-    if asked.leader_epoch != LEADER_EPOCH {
+    if !(0..=leader_epoch(database)).contains(&asked.leader_epoch) {
         return Ok((-1, -1));
     }
     let next = partition.offsets(&database.history())?.next;
-    Ok((LEADER_EPOCH, i64::try_from(next.get()).expect("an offset has 63 bits")))
+    Ok((asked.leader_epoch, i64::try_from(next.get()).expect("an offset has 63 bits")))
 }

@@ -1,0 +1,96 @@
+//! The brokers that clients are told of: this server alone, or the members of its cluster.
+//!
+//! One member leads every partition and coordinates every group. The leader epoch is the term.
+
+use kafka_protocol::messages::BrokerId;
+use quire::Database;
+
+use crate::broker::{BROKER_ID, Broker};
+use crate::endpoints::Endpoints;
+use crate::errors::KafkaError;
+
+/// The number of the leader while there is none.
+const NO_LEADER: i32 = -1;
+
+/// The brokers, and the one that leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BrokerList {
+    leader: i32,
+    pub(crate) epoch: i32,
+    pub(crate) nodes: Vec<BrokerNode>,
+}
+
+/// A broker, as clients reach it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BrokerNode {
+    pub(crate) id: i32,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl BrokerList {
+    /// The leader, or that there is none.
+    pub(crate) fn leader_id(&self) -> BrokerId {
+        self.leader.into()
+    }
+
+    /// The leader, if there is one that clients can reach.
+    pub(crate) fn leader(&self) -> Option<&BrokerNode> {
+        self.nodes.iter().find(|node| node.id == self.leader)
+    }
+
+    /// The ids of all brokers, each of which has every record.
+    pub(crate) fn ids(&self) -> Vec<BrokerId> {
+        self.nodes.iter().map(|node| node.id.into()).collect()
+    }
+}
+
+impl Broker {
+    /// The brokers, for the client of this connection.
+    pub(crate) fn brokers(&self, ends: Endpoints) -> BrokerList {
+        let own = |id| {
+            let (host, port) = self.address(ends);
+            BrokerNode { id, host, port }
+        };
+        let Ok(Some(cluster)) = self.owner().cluster() else {
+            return BrokerList { leader: BROKER_ID, epoch: 0, nodes: vec![own(BROKER_ID)] };
+        };
+        let is_advertised = self.settings().advertised.get(ends.listener).is_some();
+        let nodes = cluster.members.iter().filter_map(|(node, member)| {
+            if *node == cluster.office.node && is_advertised {
+                return Some(own(id_of(*node)));
+            }
+            let (host, port) = member.addresses.kafka.rsplit_once(':')?;
+            let host = host.trim_matches(['[', ']']).to_owned();
+            Some(BrokerNode { id: id_of(*node), host, port: port.parse().ok()? })
+        });
+        let leader = cluster.office.leader.map_or(NO_LEADER, id_of);
+        BrokerList { leader, epoch: leader_epoch(self.owner()), nodes: nodes.collect() }
+    }
+
+    /// Whether this server answers requests that only a leader answers.
+    pub(crate) fn serves(&self) -> bool {
+        self.owner().serves()
+    }
+}
+
+fn id_of(node: u64) -> i32 {
+    i32::try_from(node).unwrap_or(i32::MAX)
+}
+
+/// The leader epoch of every partition: 0 on a server alone, and the term of a cluster.
+pub(crate) fn leader_epoch(database: &Database) -> i32 {
+    database.term().map_or(0, |term| i32::try_from(term).unwrap_or(i32::MAX))
+}
+
+/// Checks the epoch that a client knows. A negative one is not known.
+///
+/// # Errors
+/// The client must ask for metadata again.
+pub(crate) fn check_epoch(database: &Database, known: i32) -> Result<(), KafkaError> {
+    match leader_epoch(database) {
+        epoch if known > epoch => Err(KafkaError::unknown_epoch(known)),
+        epoch if (0..epoch).contains(&known) => Err(KafkaError::fenced_epoch(known, epoch)),
+        _ => Ok(()),
+    }
+}
