@@ -62,10 +62,14 @@ async fn responds(app: &App) -> Result<(), Problem> {
     }
 }
 
-/// 200 when the database responds, 503 with the reason when it has failed. A client without a
-/// session gets the status only.
+/// 200 when the database responds, also on a node that does not lead; 503 with the reason when it
+/// has failed. A client without a session gets the status only.
 pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<JsonResponse, Problem> {
-    responds(&app).await?;
+    let cluster = app.owner().cluster()?;
+    let follows = cluster.filter(|cluster| !cluster.serves);
+    if follows.is_none() {
+        responds(&app).await?;
+    }
     app.owner().check()?;
     let durability = app.owner().durability().to_string();
     let prepare = app.owner().failing().into_iter().find(|failing| failing.duty == Duty::Prepare);
@@ -75,7 +79,11 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<JsonResponse, 
         (Some(ErrorKind::NoSpace), _) => "no_space",
         (Some(_), _) => "no_segment",
         (None, false) => "damaged",
-        (None, true) => "ok",
+        (None, true) => match follows.map(|cluster| cluster.office.leader) {
+            None => "ok",
+            Some(Some(_)) => "following",
+            Some(None) => "no_leader",
+        },
     };
     let status = status.into();
     let reply = match Session::current() {

@@ -75,6 +75,7 @@ mod topics;
 mod sql;
 
 mod backup;
+mod cluster;
 mod compact;
 mod exposition;
 mod finished;

@@ -10,7 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use quire::jobs::JobState;
 use quire::tools::Histogram;
-use quire::{Clock, Database, Duty, Operation, Resource, ResourceKind, StorageDurations, SystemClock};
+use quire::{Clock, ClusterStatus, Database, Duty, Operation, Resource, ResourceKind, StorageDurations, SystemClock};
 use quire_access::budget::{BudgetUsage, FrontEnd};
 use quire_access::{BoundedRequest, ConnectionStatistics, EndedRequests, Traffic};
 
@@ -70,6 +70,12 @@ fn kind_of(label: &str) -> Option<ResourceKind> {
 }
 
 async fn read(app: &Arc<App>) -> Result<Exposition, Problem> {
+    if !app.owner().serves() {
+        // The state belongs to the leader of the cluster, which reports it.
+        let mut out = Exposition::default();
+        of_process(&mut out, app);
+        return Ok(out);
+    }
     // Bounded by the number of series, and never refused.
     let request = BoundedRequest::unbounded(app.owner());
     let (figures, _claim) = stats::collect(request, BOUNDS, app.memory.claim_of_done()).await?;
@@ -80,10 +86,43 @@ async fn read(app: &Arc<App>) -> Result<Exposition, Problem> {
     storage.write(&mut out, app.owner());
     models(&mut out, &figures, &storage, &app.finished);
     limits(&mut out, &figures);
-    front_ends(&mut out, &app.traffic);
-    memory(&mut out, app.budget.usage());
-    process(&mut out);
+    of_process(&mut out, app);
     Ok(out)
+}
+
+/// The metrics that each node of a cluster has.
+fn of_process(out: &mut Exposition, app: &App) {
+    if let Some(control) = app.owner().cluster_control() {
+        cluster(out, &control.status());
+    }
+    front_ends(out, &app.traffic);
+    memory(out, app.budget.usage());
+    process(out);
+}
+
+fn cluster(out: &mut Exposition, status: &ClusterStatus) {
+    let role = [("role", status.role.name())];
+    out.gauge("quire_cluster_role", "Always 1; the role of this node is in the label.").sample(&role, 1);
+    let term = u64::from(status.office.term.get());
+    out.gauge("quire_cluster_term", "Term of the cluster, as this node knows it.").sample(&[], term);
+    let positions = out.gauge("quire_cluster_position", "Last record of this node, by its state.");
+    let states = [("appended", status.appended), ("durable", status.durable), ("published", status.published)];
+    for (state, position) in states {
+        positions.sample(&[("state", state)], position.get());
+    }
+    out.counter("quire_cluster_elections_won_total", "How often this node began to lead.")
+        .sample(&[], status.elections_won);
+    let connected = out.gauge("quire_cluster_connected", "Whether a member is connected with this node.");
+    for member in &status.members {
+        connected.sample(&[("node", &member.node.to_string())], u64::from(member.is_connected));
+    }
+    let lag = out.gauge("quire_cluster_lag_records", "Records that a member lacks, as the leader knows it.");
+    for member in &status.members {
+        if let Some(acknowledged) = member.acknowledged {
+            let lacks = status.appended.get().saturating_sub(acknowledged.get());
+            lag.sample(&[("node", &member.node.to_string())], lacks);
+        }
+    }
 }
 
 /// Figures whose reading may wait for the disk.

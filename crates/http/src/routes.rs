@@ -11,8 +11,8 @@ use crate::app::App;
 use crate::body::BodyLimit;
 use crate::error::{self, Problem};
 use crate::{
-    access, backup, bulk, commit, commits, compact, dashboard, events, graph, groups, health, jobs, life, metrics,
-    openapi, queues, records, requests, sql, stats, topics,
+    access, backup, bulk, cluster, commit, commits, compact, dashboard, events, graph, groups, health, jobs, life,
+    metrics, openapi, queues, records, requests, sql, stats, topics,
 };
 
 /// All routes, over these components. Names in paths are percent-encoded, by the client or by
@@ -97,6 +97,9 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/access/rules", get(access::rules).post(access::add_rule).delete(access::remove_rule))
         .route("/v1/access/check", post(access::check))
         .route("/v1/sql", post(sql::query))
+        .route("/v1/cluster", get(cluster::status))
+        .route("/v1/cluster/remove", post(cluster::remove))
+        .route("/v1/cluster/transfer", post(cluster::transfer))
         .route("/v1/compact", post(compact::compact))
         .route("/v1/backup", get(backup::backup))
         .route("/v1/stats", get(stats::stats))

@@ -8,6 +8,7 @@
 )]
 
 pub mod access;
+mod cluster;
 mod commit;
 mod events;
 mod graph;
@@ -23,6 +24,7 @@ mod walks;
 pub use access::{
     AccessChangeReply, AccessCheckReply, AccessSelfReply, ApiKeyReply, NewKeyReply, RoleReply, RuleReply, UserReply,
 };
+pub use cluster::{ClusterChangeReply, ClusterMemberReply, ClusterReply};
 pub use commit::{CommitReply, EachReply, FetchedReply, PartReply};
 pub use events::{
     AppendReply, DeliveredJob, DeliveredReply, EventReply, EventsRead, ItemReply, ProjectReply, ProjectionReply,

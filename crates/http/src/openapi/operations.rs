@@ -5,13 +5,13 @@ use quire_api::reply::{
     AccessChangeReply, AccessCheckReply, AccessSelfReply, ApiKeyReply, NewKeyReply, RoleReply, RuleReply, UserReply,
 };
 use quire_api::reply::{
-    AppendReply, BlockCount, BlockReply, BlocksAnswer, BlocksReply, BulkReply, ChangeReply, ChangesRead, CommitReply,
-    CommitsRead, CompactionReply, ComponentsReply, Degree, DeliveredReply, EdgeReply, EventReply, EventsRead,
-    FetchReply, GraphRead, GraphReply, GroupEventReply, GroupReply, GroupWithOffsets, Health, ImportReply,
-    JobEventReply, JobReply, JobWithHistory, LoggedCommitReply, MissingBlock, NeighbourCount, NeighbourReply, OneGraph,
-    OrderReply, PathsReply, PositionReply, ProjectReply, ProjectionReply, QueueReply, RecordReply, RecordsPosition,
-    SourceReply, SourcesRead, SqlReply, Stats, StatsReply, StoreReply, SubscriptionReply, TopicGroupReply, TopicReply,
-    TopicWithPartitions, VersionReply, WalkCount, WalkReply,
+    AppendReply, BlockCount, BlockReply, BlocksAnswer, BlocksReply, BulkReply, ChangeReply, ChangesRead,
+    ClusterChangeReply, ClusterReply, CommitReply, CommitsRead, CompactionReply, ComponentsReply, Degree,
+    DeliveredReply, EdgeReply, EventReply, EventsRead, FetchReply, GraphRead, GraphReply, GroupEventReply, GroupReply,
+    GroupWithOffsets, Health, ImportReply, JobEventReply, JobReply, JobWithHistory, LoggedCommitReply, MissingBlock,
+    NeighbourCount, NeighbourReply, OneGraph, OrderReply, PathsReply, PositionReply, ProjectReply, ProjectionReply,
+    QueueReply, RecordReply, RecordsPosition, SourceReply, SourcesRead, SqlReply, Stats, StatsReply, StoreReply,
+    SubscriptionReply, TopicGroupReply, TopicReply, TopicWithPartitions, VersionReply, WalkCount, WalkReply,
 };
 use quire_api::request::access::{
     AccessCheckRequest, InitAccess, KeyChange, NewKeyRequest, NewUserRequest, PasswordRequest, RoleRequest,
@@ -506,6 +506,21 @@ fn server() -> Vec<OperationRow> {
         get("/v1/commits/{position}", "Returns a commit and its entries.", ResponseShape::Of(of::<LoggedCommitReply>))
             .with("entry", ParameterKind::Number(0, u32::MAX as u64))
             .with("limit", ParameterKind::Number(1, 10_000)),
+        get("/v1/cluster", "Returns the cluster as this node sees it.", ResponseShape::Of(of::<ClusterReply>)),
+        post(
+            "/v1/cluster/remove",
+            "Removes a member of the cluster.",
+            RequestShape::None,
+            ResponseShape::Of(of::<ClusterChangeReply>),
+        )
+        .requires("node"),
+        post(
+            "/v1/cluster/transfer",
+            "Hands the office of the leader over.",
+            RequestShape::None,
+            ResponseShape::Of(of::<ClusterChangeReply>),
+        )
+        .number("node"),
         post(
             "/v1/compact",
             "Deletes obsolete records now.",

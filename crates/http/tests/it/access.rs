@@ -67,6 +67,9 @@ fn rows() -> Vec<Row> {
         ("get", "/metrics", "/metrics", "", All(&[(Resource::DATABASE, Describe)])),
         ("post", "/v1/sql", "/v1/sql", r#"{"sql":"SELECT * FROM events"}"#, Session),
         ("get", "/v1/backup", "/v1/backup", "", All(&[(Resource::BACKUP, Reads)])),
+        ("get", "/v1/cluster", "/v1/cluster", "", All(&[(Resource::DATABASE, Describe)])),
+        ("post", "/v1/cluster/remove", "/v1/cluster/remove?node=3", "", All(&[(Resource::DATABASE, Alter)])),
+        ("post", "/v1/cluster/transfer", "/v1/cluster/transfer", "", All(&[(Resource::DATABASE, Alter)])),
         ("post", "/v1/compact", "/v1/compact", "", All(&[(Resource::DATABASE, Alter)])),
         (
             "post",
