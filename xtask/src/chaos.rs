@@ -17,5 +17,8 @@ pub(crate) fn run(workspace: &Workspace, seconds: u64) -> Result<(), String> {
     let units = Units::build(workspace)?;
     let mut command = Command::new(units.program("bin", "quire-chaos")?);
     command.args(["run", "--seconds", &seconds.to_string(), "--server"]).arg(units.program("bin", "quire")?);
+    succeed(&mut command)?;
+    let mut command = Command::new(units.program("bin", "quire-chaos")?);
+    command.args(["cluster", "--seconds", &(seconds / 2).to_string(), "--server"]).arg(units.program("bin", "quire")?);
     succeed(&mut command)
 }

@@ -18,6 +18,7 @@ use clap::{Parser, Subcommand};
 
 mod attack;
 mod client;
+mod cluster;
 mod inspect;
 mod ledger;
 mod place;
@@ -35,6 +36,8 @@ struct Arguments {
 enum Command {
     /// Run rounds of processes and attacks until the time is up
     Run(RunArguments),
+    /// Attack the servers of one cluster until the time is up
+    Cluster(ClusterArguments),
     /// Run one client (a run starts its clients with this command)
     #[command(hide = true)]
     Client(client::Task),
@@ -42,6 +45,16 @@ enum Command {
     /// run)
     #[command(hide = true)]
     WithParent(processes::WrapArguments),
+}
+
+/// The options of a run of a cluster.
+#[derive(Debug, clap::Args)]
+struct ClusterArguments {
+    #[command(flatten)]
+    run: RunArguments,
+    /// Only kill leaders, to measure the gaps
+    #[arg(long)]
+    figures: bool,
 }
 
 /// The options of a run.
@@ -66,6 +79,11 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Command::WithParent(program) => program.become_it(),
+        Command::Cluster(ClusterArguments { run: RunArguments { seconds, server, seed }, figures }) => {
+            place::remove_left();
+            let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+            cluster::run(seconds, &server, seed, figures)
+        }
         Command::Run(RunArguments { seconds, server, seed }) => {
             place::remove_left();
             let seed = seed.unwrap_or_else(|| fastrand::u64(..));

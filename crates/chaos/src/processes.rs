@@ -95,7 +95,12 @@ impl RunProcess {
         command.arg("serve").arg("--data").arg(data).args(["--http", http, "--profile", "small-disk"]);
         command.args(["--kafka", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
         command.args(["--durability", if sync { "sync" } else { "os" }]);
-        let mut process = RunProcess::start("the server", &command)?;
+        RunProcess::of("the server", &command)
+    }
+
+    /// Starts a program, and discards its output.
+    pub(crate) fn of(name: &str, command: &Command) -> Result<Self, String> {
+        let mut process = RunProcess::start(name, command)?;
         let mut output = process.output();
         process.readers.push(std::thread::spawn(move || {
             let _ = std::io::copy(&mut output, &mut std::io::sink());
@@ -156,6 +161,14 @@ impl RunProcess {
         let _ = self.join();
         let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         format!("{} ended by itself: {status}\n{errors}", self.name)
+    }
+
+    /// Waits for its end, and returns its standard error.
+    pub(crate) fn last_words(&mut self) -> String {
+        let _ = self.child.wait();
+        let _ = self.join();
+        let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        format!("{}:\n{errors}\n", self.name)
     }
 
     fn join(&mut self) -> Result<(), String> {

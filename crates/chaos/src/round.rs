@@ -391,13 +391,13 @@ fn name_is_embedded(name: &str) -> bool {
 }
 
 /// A free address.
-fn free_address() -> Result<String, String> {
+pub(crate) fn free_address() -> Result<String, String> {
     let failed = |error: std::io::Error| format!("can't find a free port: {error}");
     let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
     Ok(listener.local_addr().map_err(failed)?.to_string())
 }
 
 #[expect(clippy::disallowed_methods, reason = "the duration of a run is real time")]
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }
