@@ -5,6 +5,7 @@
 //! crate `quire-bench`, use its flags, errors and clock. [`main`] is the command.
 
 mod calendar;
+mod cluster;
 mod config;
 mod connections;
 mod demo;
@@ -82,6 +83,7 @@ Use a database in a directory (--data DIR) or behind a server (--http URL):
 
 Administer a database:
   access   Users, API keys, roles and rules
+  cluster  Members of a cluster: status, remove, transfer
 
 Maintain a database, also while it is in use:
   stat     Show counts, latencies and consumer group lag
@@ -175,6 +177,9 @@ enum Command {
     /// Create users, API keys, roles and access rules
     #[command(subcommand)]
     Access(verbs::AccessVerb),
+    /// Show and change the members of a cluster
+    #[command(subcommand)]
+    Cluster(verbs::ClusterVerb),
     /// Print completions for a shell
     Completions(shell::Completions),
     /// Write man pages, one for each command
@@ -216,6 +221,7 @@ fn run(arguments: ParsedArguments, out: &mut dyn Write) -> Result {
         Command::Inspect(inspect) => inspect.run(out),
         Command::Repair(repair) => repair.run(out),
         Command::Compact(compact) => compact.run(out),
+        Command::Cluster(cluster) => cluster.run(out),
         Command::Backup(backup) => backup.run(out),
         Command::Restore(restore) => restore.run(out),
         Command::Salvage(salvage) => salvage.run(out),

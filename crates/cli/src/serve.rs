@@ -9,6 +9,7 @@ use clap::Args;
 use quire::{Database, OpenedDatabase, Recovery};
 use tracing::{info, warn};
 
+use crate::cluster::{ClusterArgs, ServedNode};
 use crate::connections::{ConnectionArgs, ServerSettings};
 use crate::durability::DurabilityArg;
 use crate::exposure::{ServerProtection, may_have_access_control};
@@ -55,6 +56,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     oidc: OidcArgs,
     #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
     log: LogArgs,
     #[cfg(feature = "otlp")]
     #[command(flatten)]
@@ -97,24 +100,34 @@ impl Serve {
         let logger = self.log.start(layers)?;
         let served = Stopwatch::start();
         log_start(&settings);
-        let builder = Database::builder(&self.data).settings(self.database_settings());
+        let plan = self.cluster.plan(&self.data, self.tls.settings()?)?;
+        let mut builder = Database::builder(&self.data).settings(self.database_settings());
+        if let Some(plan) = &plan {
+            builder = plan.database.into_iter().fold(builder.member(true), quire::Builder::id);
+        }
         let opening_watch = Stopwatch::start();
         let opening = self.graph_memory.of_server(builder).open_and_report()?;
         log_recovery(&opening, opening_watch.elapsed());
         let OpenedDatabase { database, recovery, .. } = opening;
+        plan.iter().try_for_each(|plan| plan.settle(&database, &self.data))?;
         log_mode(&self.data);
         if let Some(tls) = &tls {
             log_certificate(tls);
         }
         let servers =
             Servers::start(&database, Some(&self.data), &self.addresses, self.server_settings()?, tls, tokens)?;
+        let node = plan.map(|plan| plan.start(&database, servers.addresses())).transpose()?;
         #[cfg(feature = "otlp")]
         export.iter_mut().for_each(|export| export.export_metrics(servers.metrics()));
         let has_access_control = database.access().rules().is_enabled();
         log_addresses(servers.addresses(), has_access_control);
         writeln!(out, "data        {}", self.data.display())?;
         tell_recovery(out, &recovery)?;
-        tell_hidden(out, &database)?;
+        match &node {
+            // A node that does not lead yet does not read its state for others.
+            Some(node) => writeln!(out, "cluster     node {} on {}", node.status().node, node.address())?,
+            None => tell_hidden(out, &database)?,
+        }
         writeln!(out, "durability  {}", database.durability())?;
         tell_addresses(out, servers.addresses(), has_access_control)?;
         writeln!(out, "serving until Ctrl-C")?;
@@ -137,6 +150,9 @@ impl Serve {
                 servers.stop_because(StopReason::AccessDisabled);
             }
             had_access_control |= has_access_control;
+            if node.as_ref().is_some_and(|node| node.failure().is_some()) {
+                servers.stop_because(StopReason::NodeFailed);
+            }
         };
         let reload = || {
             service_manager::report_reload();
@@ -147,7 +163,10 @@ impl Serve {
         service_manager::report_stop();
         let stop = Stopwatch::start();
         info!(target: TARGET, %reason, served_s = served.elapsed().as_secs(), "stopping");
+        let failure = node.as_ref().and_then(ServedNode::failure);
+        node.iter().for_each(ServedNode::hand_over);
         let stopped = servers.stop();
+        node.into_iter().for_each(ServedNode::stop);
         watch.look(slow_sync.get());
         drop(watch);
         #[cfg(feature = "otlp")]
@@ -163,6 +182,9 @@ impl Serve {
                 "access control was disabled: the server stopped, so that it lets nobody in unasked; start it again on \
                  loopback, or with --insecure-listen, to serve everybody",
             )),
+            StopReason::NodeFailed => {
+                Err(CommandError::new(format!("the node of the cluster has stopped: {}", failure.unwrap_or_default())))
+            }
             StopReason::Interrupt | StopReason::Terminate | StopReason::Program => Ok(()),
         }
     }
@@ -182,7 +204,9 @@ impl Serve {
         let (kafka, http) = (self.kafka.settings().map(drop), self.http.settings().map(drop));
         let advertised = self.kafka.check_advertised(self.addresses.kafka.len());
         let (tls, oidc) = (self.tls.settings().map(drop), self.oidc.settings().map(drop));
-        let checked = [kafka, advertised, http, self.grpc.settings().map(drop), connections, tls, oidc, database];
+        let cluster = self.cluster.check();
+        let checked =
+            [cluster, kafka, advertised, http, self.grpc.settings().map(drop), connections, tls, oidc, database];
         let problems = checked.into_iter().filter_map(|checked| match checked {
             Err(CommandError::Message(problem)) => Some(problem),
             _ => None,

@@ -29,6 +29,8 @@ pub enum StopReason {
     Program,
     /// Access control was disabled while the servers ran.
     AccessDisabled,
+    /// The node of a cluster can't continue.
+    NodeFailed,
 }
 
 impl fmt::Display for StopReason {
@@ -38,6 +40,7 @@ impl fmt::Display for StopReason {
             StopReason::Terminate => "SIGTERM",
             StopReason::Program => "a server ended",
             StopReason::AccessDisabled => "access control was disabled",
+            StopReason::NodeFailed => "the node of the cluster has stopped",
         })
     }
 }

@@ -4,6 +4,7 @@
 //! place (an empty directory) ─▶ story (processes are killed) ─▶ servers ─▶ flights ─▶ explore (commands to look around)
 //! ```
 
+mod cluster;
 mod explore;
 mod flights;
 mod place;
@@ -36,6 +37,9 @@ pub(crate) struct Demo {
     /// Tell the story only; skip the bulk load of flights
     #[arg(long)]
     fast: bool,
+    /// Start three nodes instead, and kill the leader under load
+    #[arg(long, conflicts_with_all = ["fast", "keep", "flights"])]
+    cluster: bool,
     /// Keep serving after the demo, until Ctrl-C
     #[arg(long)]
     keep: bool,
@@ -66,6 +70,12 @@ impl Demo {
     pub(crate) fn run(mut self, out: &mut dyn Write) -> Result {
         if let Some(ChildProcess::Worker(worker)) = self.child {
             return worker.run(out);
+        }
+        if self.cluster {
+            let data = place::prepare(self.data.take())?;
+            let runtime = threads::start(1)?;
+            let stop = StopSignal::on_signals(&runtime)?;
+            return cluster::tell(&data, &stop, out);
         }
         let input = if self.fast { None } else { Some(FlightTables::read(self.flights.as_deref())?) };
         if self.serves() {

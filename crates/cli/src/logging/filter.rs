@@ -11,6 +11,7 @@ pub(crate) const TARGETS: &[(&str, &str)] = &[
     ("quire::duty", "changes of the state of a background duty, and of the database"),
     ("quire::damage", "damage of files"),
     ("quire::sync", "slow syncs"),
+    ("quire::cluster", "elections, members, and connections between nodes"),
     ("quire::connection", "refused connections, and connections that were cut off"),
     ("quire::admin", "administrative acts"),
     ("quire::http", "one line for each HTTP request, at debug"),

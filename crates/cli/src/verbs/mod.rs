@@ -13,6 +13,7 @@ mod place;
 mod print;
 
 mod access;
+mod cluster;
 mod commit;
 mod compact;
 mod consume;
@@ -26,6 +27,7 @@ mod topics;
 
 pub(crate) use access::AccessVerb;
 pub(crate) use client::{HttpClient, Path};
+pub(crate) use cluster::ClusterVerb;
 pub(crate) use commit::CommitFile;
 pub(crate) use compact::Compact;
 pub(crate) use consume::Consume;

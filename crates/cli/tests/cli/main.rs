@@ -4,6 +4,8 @@
 mod access;
 #[cfg(target_os = "linux")]
 mod attacks;
+#[cfg(target_os = "linux")]
+mod cluster;
 mod consume;
 mod demo;
 mod events;

@@ -49,7 +49,12 @@ impl Scrape {
 fn busy(folder: &std::path::Path) -> Server {
     let authority = Authority::new();
     let mut command = authority.serve_on(folder, "sync");
-    let server = Server::spawn_at("plain://127.0.0.1:0", command.args(["--kafka", "tls://127.0.0.1:0"]));
+    let node = ["--node", "1", "--cluster-listen", "127.0.0.1:0", "--cluster-init"];
+    let command = command.args(["--kafka", "tls://127.0.0.1:0"]).args(node);
+    let server = Server::spawn_at("plain://127.0.0.1:0", command);
+    while server.ask("GET", "/healthz", "").1["status"] != "ok" {
+        std::thread::yield_now();
+    }
     let parts = json!([
         {"append": {"store": "s", "events": [{"type": "T"}]}},
         {"produce": {"topic": "t", "value": 1}},

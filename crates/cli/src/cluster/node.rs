@@ -1,0 +1,120 @@
+//! The node of a server that runs.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quire::{Database, Disk};
+use quire_access::{ConnectionSettings, Listener, TlsProtocol};
+use quire_cluster::{NodeNotice, NodeObserver, NodeParts, NodeStatus, RunningMember};
+use tracing::{info, warn};
+
+use super::NodePlan;
+use crate::failure::{CommandError, Result};
+use crate::servers::Addresses;
+
+/// The target of the events of a node.
+pub(super) const TARGET: &str = "quire::cluster";
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ServedNode {
+    member: RunningMember,
+    observer: Arc<NoticeLog>,
+    address: String,
+}
+
+/// Writes notices to the log of the server.
+#[derive(Debug, Default)]
+struct NoticeLog {
+    /// Why the node is refused for good.
+    refusal: Mutex<Option<String>>,
+}
+
+impl NodeObserver for NoticeLog {
+    fn note(&self, notice: &NodeNotice) {
+        match notice.is_warning() {
+            true => warn!(target: TARGET, "{notice}"),
+            false => info!(target: TARGET, "{notice}"),
+        }
+        if let NodeNotice::NotJoined { reason, is_final: true } = notice {
+            *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.clone());
+        }
+    }
+}
+
+impl NodePlan {
+    /// Makes an opened database the node. A crash before leaves a database alone.
+    ///
+    /// # Errors
+    /// When the directory has records of another database, or can't be written.
+    pub(crate) fn settle(&self, database: &Database, data: &Path) -> Result {
+        if let Some(id) = self.database {
+            let log = database.replicated();
+            if database.id() != id || log.log().appended() > quire::Position::ZERO {
+                return Err(CommandError::new(format!(
+                    "{} has a database already: join a cluster with an empty directory",
+                    data.display()
+                )));
+            }
+        }
+        if self.is_new { self.file.write(&Disk, data).map_err(CommandError::from) } else { Ok(()) }
+    }
+
+    /// Starts the node. `served` are the addresses of the servers, which run.
+    ///
+    /// # Errors
+    /// When the address can't be listened on, or the node can't be started.
+    pub(crate) fn start(self, database: &Database, served: &Addresses) -> Result<ServedNode> {
+        let failed = |error: std::io::Error| CommandError::new(error.to_string());
+        let runtime = RunningMember::runtime().map_err(|error| CommandError::at("start threads", error))?;
+        let listen = self.listen.into();
+        let mut listener = runtime.block_on(Listener::bind(&listen, &ConnectionSettings::default())).map_err(failed)?;
+        if let Some(tls) = self.listener_tls()? {
+            listener = listener.with_tls(tls, TlsProtocol::Cluster).map_err(failed)?;
+        }
+        let address = listener.address().tcp().expect("it listens on TCP");
+        let observer = Arc::new(NoticeLog::default());
+        let parts = NodeParts {
+            shard: database.replicated(),
+            identity: self.identity(),
+            is_founder: self.file.is_founder,
+            addresses: self.addresses(address, served),
+            listener,
+            connector: self.connector()?,
+            join: self.join.clone(),
+            record_bytes_max: database.commit_bytes_max(),
+            heartbeat: self.heartbeat,
+            observer: Arc::clone(&observer) as _,
+        };
+        let member = RunningMember::start(parts, runtime).map_err(CommandError::from)?;
+        Ok(ServedNode { member, observer, address: address.to_string() })
+    }
+}
+
+impl ServedNode {
+    /// The address for other nodes.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The state of the node.
+    pub(crate) fn status(&self) -> NodeStatus {
+        self.member.status()
+    }
+
+    /// Why the node can't continue, if it can't.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let refusal = self.observer.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        refusal.or_else(|| self.member.status().failure)
+    }
+
+    /// Hands the office over where this node leads.
+    pub(crate) fn hand_over(&self) {
+        self.member.hand_over_before_stop();
+    }
+
+    /// Stops the node.
+    pub(crate) fn stop(self) {
+        self.member.stop();
+    }
+}

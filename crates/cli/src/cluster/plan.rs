@@ -1,0 +1,224 @@
+//! What the flags and the directory say about the node, before anything is opened.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU64;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quire::system::MemberAddresses;
+use quire::{Disk, MemberFile};
+use quire_access::{ClientCertificates, PeerConnector, ServerTls, TlsSettings, TlsVersion};
+use quire_cluster::{JoinError, PeerIdentity, RunningMember, discover};
+use tokio::time::{Instant, sleep};
+use tracing::warn;
+
+use super::ClusterArgs;
+use crate::failure::{CommandError, Result};
+use crate::servers::Addresses;
+
+/// How long a node waits for a member of the cluster that it joins.
+const DISCOVERY_MAX: Duration = Duration::from_secs(30);
+const DISCOVERY_PAUSE: Duration = Duration::from_millis(300);
+
+/// The shortest and the longest heartbeat, in milliseconds.
+const HEARTBEAT_MS: (u64, u64) = (5, 10_000);
+
+/// How the database is opened as a node.
+#[derive(Debug)]
+pub(crate) struct NodePlan {
+    pub(super) file: MemberFile,
+    /// Whether the file must be written, once the database is open.
+    pub(super) is_new: bool,
+    /// The id of the database of the cluster that the node joins.
+    pub(crate) database: Option<u128>,
+    pub(super) listen: SocketAddr,
+    pub(super) host: String,
+    pub(super) join: Vec<String>,
+    pub(super) heartbeat: Duration,
+    pub(super) tls: Option<TlsSettings>,
+}
+
+impl ClusterArgs {
+    /// Checks the flags alone.
+    ///
+    /// # Errors
+    /// The first problem.
+    pub(crate) fn check(&self) -> Result {
+        let problem = match self {
+            ClusterArgs { cluster_listen: None, .. } if self.has_others() => {
+                "settings of a cluster need cluster_listen".to_owned()
+            }
+            ClusterArgs { cluster_listen: None, .. } => return Ok(()),
+            ClusterArgs { cluster_init: true, cluster_join, .. } if !cluster_join.is_empty() => {
+                "a node makes a cluster with cluster_init, or joins one with cluster_join".to_owned()
+            }
+            ClusterArgs { cluster_heartbeat_ms: ms, .. } if !(HEARTBEAT_MS.0..=HEARTBEAT_MS.1).contains(ms) => {
+                let (least, most) = HEARTBEAT_MS;
+                format!("cluster_heartbeat_ms must be between {least} and {most}, got {ms}")
+            }
+            ClusterArgs { cluster_listen: Some(listen), cluster_advertised: None, .. }
+                if listen.ip().is_unspecified() =>
+            {
+                format!("cluster_listen is {listen}: name the host of this node with cluster_advertised")
+            }
+            _ => return Ok(()),
+        };
+        Err(CommandError::new(format!("invalid cluster settings: {problem}")))
+    }
+
+    fn has_others(&self) -> bool {
+        self.node.is_some()
+            || self.cluster_init
+            || !self.cluster_join.is_empty()
+            || self.cluster_advertised.is_some()
+            || self.cluster_roots.is_some()
+    }
+
+    /// Decides how the database in `data` is opened; `None` for a database alone. Asks the cluster
+    /// that the node joins.
+    ///
+    /// # Errors
+    /// When the flags contradict the directory, or the cluster refuses the node.
+    pub(crate) fn plan(&self, data: &Path, tls: Option<TlsSettings>) -> Result<Option<NodePlan>> {
+        let file = MemberFile::read(&Disk, data).map_err(CommandError::from)?;
+        let Some(listen) = self.cluster_listen else {
+            return match file {
+                None => Ok(None),
+                Some(file) => Err(CommandError::new(format!(
+                    "{} is node {} of a cluster: give --cluster-listen",
+                    data.display(),
+                    file.node
+                ))),
+            };
+        };
+        let tls = self.peer_tls(listen, tls)?;
+        let host = self.cluster_advertised.clone().unwrap_or_else(|| match listen {
+            SocketAddr::V4(address) => address.ip().to_string(),
+            SocketAddr::V6(address) => format!("[{}]", address.ip()),
+        });
+        let mut plan = NodePlan {
+            file: MemberFile { node: 0, incarnation: 0, is_founder: false },
+            is_new: false,
+            database: None,
+            listen,
+            host,
+            join: self.cluster_join.clone(),
+            heartbeat: Duration::from_millis(self.cluster_heartbeat_ms),
+            tls,
+        };
+        if let Some(file) = file {
+            self.check_known(data, &file)?;
+            return Ok(Some(NodePlan { file, ..plan }));
+        }
+        let Some(node) = self.node else {
+            return Err(CommandError::new("a new node of a cluster needs a number: give --node"));
+        };
+        if !self.cluster_init && self.cluster_join.is_empty() {
+            return Err(CommandError::new(format!(
+                "{} is no node of a cluster: make one with --cluster-init, or join one with --cluster-join",
+                data.display()
+            )));
+        }
+        plan.file = new_file(node, self.cluster_init);
+        plan.is_new = true;
+        plan.database = if self.cluster_init { None } else { Some(plan.find_cluster()?) };
+        Ok(Some(plan))
+    }
+
+    /// Checks the flags against the node that the directory is.
+    fn check_known(&self, data: &Path, file: &MemberFile) -> Result {
+        let data = data.display();
+        if let Some(node) = self.node.filter(|node| node.get() != file.node) {
+            return Err(CommandError::new(format!("{data} is node {} of a cluster, not node {node}", file.node)));
+        }
+        if self.cluster_init {
+            return Err(CommandError::new(format!(
+                "{data} is node {} of a cluster already: start it without --cluster-init",
+                file.node
+            )));
+        }
+        Ok(())
+    }
+
+    /// The TLS between nodes. Beyond loopback, each node must have a certificate.
+    fn peer_tls(&self, listen: SocketAddr, server: Option<TlsSettings>) -> Result<Option<TlsSettings>> {
+        match (&self.cluster_roots, server) {
+            (Some(roots), Some(server)) => Ok(Some(TlsSettings {
+                version_min: TlsVersion::Tls13,
+                client_certificates: ClientCertificates::Required,
+                client_roots: Some(roots.clone()),
+                client_crls: Vec::new(),
+                client_names: Vec::new(),
+                ..server
+            })),
+            (Some(_), None) => Err(CommandError::new("cluster_roots needs tls_certificate and tls_key")),
+            (None, _) if listen.ip().is_loopback() => Ok(None),
+            (None, _) => Err(CommandError::new(format!(
+                "cluster_listen is {listen}: beyond loopback, nodes need certificates; give --cluster-roots, --tls-certificate and --tls-key"
+            ))),
+        }
+    }
+}
+
+fn new_file(node: NonZeroU64, is_founder: bool) -> MemberFile {
+    MemberFile { node: node.get(), incarnation: uuid::Uuid::new_v4().as_u128(), is_founder }
+}
+
+impl NodePlan {
+    pub(super) fn identity(&self) -> PeerIdentity {
+        let node = NonZeroU64::new(self.file.node).expect("the number of a node is not zero");
+        PeerIdentity { node, incarnation: self.file.incarnation }
+    }
+
+    pub(super) fn connector(&self) -> Result<PeerConnector> {
+        let invalid = |error: std::io::Error| CommandError::new(error.to_string());
+        self.tls.as_ref().map_or_else(|| Ok(PeerConnector::plain()), PeerConnector::load).map_err(invalid)
+    }
+
+    pub(super) fn listener_tls(&self) -> Result<Option<Arc<ServerTls>>> {
+        let load = |settings| ServerTls::load(settings).map_err(|error| CommandError::new(error.to_string()));
+        self.tls.as_ref().map(load).transpose()
+    }
+
+    /// The addresses by which others reach this node, of listeners that run.
+    pub(super) fn addresses(&self, cluster: SocketAddr, served: &Addresses) -> MemberAddresses {
+        let reached = |address: Option<SocketAddr>| {
+            address.map_or_else(String::new, |address| format!("{}:{}", self.host, address.port()))
+        };
+        MemberAddresses {
+            cluster: reached(Some(cluster)),
+            http: reached(served.http.tcp()),
+            grpc: reached(served.grpc.tcp()),
+            kafka: reached(served.kafka.first().and_then(|address| address.tcp())),
+        }
+    }
+
+    /// Asks the members for the id of their database, until one answers.
+    fn find_cluster(&self) -> Result<u128> {
+        let failed = |error: std::io::Error| CommandError::at("start threads", error);
+        let runtime = RunningMember::runtime().map_err(failed)?;
+        let connector = self.connector()?;
+        runtime.block_on(async {
+            let end = Instant::now() + DISCOVERY_MAX;
+            let mut is_first = true;
+            loop {
+                let found = discover(&connector, &self.join, self.identity(), None).await;
+                match found {
+                    Ok(found) => return Ok(found.database),
+                    Err(JoinError::Refused(reason)) => return Err(CommandError::new(reason)),
+                    Err(JoinError::Unreachable(reason)) if Instant::now() >= end => {
+                        return Err(CommandError::new(format!("no member of the cluster answers: {reason}")));
+                    }
+                    Err(JoinError::Unreachable(reason)) => {
+                        if is_first {
+                            warn!(target: super::node::TARGET, reason, "waiting for a member of the cluster");
+                        }
+                        is_first = false;
+                        sleep(DISCOVERY_PAUSE).await;
+                    }
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! `quire cluster`: the members of a cluster, and changes of them.
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+
+use super::client::{HttpClient, Path};
+use super::key_file::KeyFile;
+use super::print::{OutputForm, list, word};
+use crate::failure::Result;
+use crate::server_address::ServerAddress;
+use crate::text::grouped;
+
+/// Commands of `quire cluster`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClusterVerb {
+    /// Show the members with their roles, positions and lag
+    Status(ClusterServer),
+    /// Remove a member; no node ever gets its number again
+    Remove(RemoveMember),
+    /// Hand the office of the leader over to another voter
+    Transfer(TransferOffice),
+}
+
+/// A node of the cluster.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterServer {
+    /// Address of a node, like http://127.0.0.1:7070
+    #[arg(long, value_name = "URL")]
+    http: ServerAddress,
+    #[command(flatten)]
+    key: KeyFile,
+    #[command(flatten)]
+    form: OutputForm,
+}
+
+/// Arguments of `quire cluster remove`.
+#[derive(Debug, Args)]
+pub(crate) struct RemoveMember {
+    /// Number of the member
+    node: u64,
+    #[command(flatten)]
+    server: ClusterServer,
+}
+
+/// Arguments of `quire cluster transfer`.
+#[derive(Debug, Args)]
+pub(crate) struct TransferOffice {
+    /// Number of the new leader [default: the voter that has the most records]
+    node: Option<u64>,
+    #[command(flatten)]
+    server: ClusterServer,
+}
+
+impl ClusterVerb {
+    /// Carries out the command, and prints the result.
+    ///
+    /// # Errors
+    /// When the node can't be reached, or refuses.
+    pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        match self {
+            ClusterVerb::Status(server) => server.status(out),
+            ClusterVerb::Remove(RemoveMember { node, server }) => {
+                let path = Path::new(&["cluster", "remove"]).with("node", node);
+                server.change(out, &path, &format!("node {node} is removed"))
+            }
+            ClusterVerb::Transfer(TransferOffice { node, server }) => {
+                let path = Path::new(&["cluster", "transfer"]);
+                let path = node.into_iter().fold(path, |path, node| path.with("node", node));
+                server.change(out, &path, "the leader hands its office over")
+            }
+        }
+    }
+}
+
+impl ClusterServer {
+    fn status(self, out: &mut dyn Write) -> Result {
+        let status = HttpClient::with_key(&self.http, &self.key)?.get(&Path::new(&["cluster"]))?;
+        if self.form.is_json() {
+            return self.form.print(out, std::slice::from_ref(&status), |_| String::new());
+        }
+        let number = |value: &serde_json::Value, name: &str| value[name].as_u64().map_or("-".to_owned(), grouped);
+        writeln!(
+            out,
+            "node {} is {} in term {}: appended {}, published {}",
+            number(&status, "node"),
+            word(&status, "role"),
+            number(&status, "term"),
+            number(&status, "appended"),
+            number(&status, "published")
+        )?;
+        let leader = status["leader"].as_u64();
+        self.form.print(out, list(&status, "members"), |member| {
+            let is_leader = leader.is_some() && member["node"].as_u64() == leader;
+            let role = if is_leader { "leader".to_owned() } else { word(member, "role") };
+            let connected = if member["connected"] == true { "connected" } else { "not connected" };
+            let lag = match member["lag"].as_u64() {
+                Some(lag) => format!(", lacks {}", grouped(lag)),
+                None => String::new(),
+            };
+            format!("{:>3}  {role:8} {connected}{lag}  http://{}", number(member, "node"), word(member, "http"))
+        })
+    }
+
+    fn change(self, out: &mut dyn Write, path: &Path, done: &str) -> Result {
+        let changed = HttpClient::with_key(&self.http, &self.key)?.post_patiently(path)?;
+        self.form.print(out, std::slice::from_ref(&changed), |_| done.to_owned())
+    }
+}

@@ -1,0 +1,106 @@
+//! `quire serve` as a node of a cluster, `quire cluster`, and `quire demo --cluster`.
+
+use std::path::Path;
+
+use crate::support::{Server, quire, ran, run, run_on};
+
+const LISTEN: [&str; 2] = ["--cluster-listen", "127.0.0.1:0"];
+
+/// A node of a cluster, and its address for other nodes.
+fn node(data: &Path, flags: &[&str]) -> (Server, String) {
+    let server = Server::spawn(quire().args(["serve", "--data"]).arg(data).args(LISTEN).args(flags));
+    let line = server.report.lines().find_map(|line| line.strip_prefix("cluster     node ")).map(str::to_owned);
+    let line = line.unwrap_or_else(|| panic!("no node in {}", server.report));
+    let address = line.rsplit(' ').next().expect("an address").to_owned();
+    (server, address)
+}
+
+#[test]
+fn flags_that_contradict_each_other_or_the_directory_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    for (flags, expected) in [
+        (&["--cluster-init"][..], "settings of a cluster need cluster_listen"),
+        (&["--node", "1"], "settings of a cluster need cluster_listen"),
+        (&["--cluster-listen", "0.0.0.0:0", "--node", "1", "--cluster-init"], "name the host of this node"),
+        (&["--cluster-listen", "127.0.0.1:0", "--cluster-init"], "needs a number: give --node"),
+        (&["--cluster-listen", "127.0.0.1:0", "--node", "1"], "make one with --cluster-init, or join one"),
+        (
+            &["--cluster-listen", "127.0.0.1:0", "--node", "1", "--cluster-init", "--cluster-join", "127.0.0.1:1"],
+            "makes a cluster with cluster_init, or joins one with cluster_join",
+        ),
+        (
+            &["--cluster-listen", "127.0.0.1:0", "--node", "1", "--cluster-init", "--cluster-heartbeat-ms", "1"],
+            "cluster_heartbeat_ms must be between 5 and 10000, got 1",
+        ),
+        (
+            &["--cluster-listen", "0.0.0.0:0", "--cluster-advertised", "h", "--node", "1", "--cluster-init"],
+            "beyond loopback, nodes need certificates",
+        ),
+        (
+            &["--cluster-listen", "127.0.0.1:0", "--node", "1", "--cluster-init", "--durability", "os"],
+            "a node of a cluster has the durability `sync`",
+        ),
+    ] {
+        let ports = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+        run_on(&data, &[&["serve"][..], &ports, flags].concat()).failed_with(expected);
+    }
+
+    drop(node(&data, &["--node", "1", "--cluster-init"]));
+    for (flags, expected) in [
+        (&[][..], "is node 1 of a cluster: give --cluster-listen"),
+        (&["--cluster-listen", "127.0.0.1:0", "--node", "2"], "is node 1 of a cluster, not node 2"),
+        (&["--cluster-listen", "127.0.0.1:0", "--cluster-init"], "is node 1 of a cluster already"),
+    ] {
+        run_on(&data, &[&["serve"][..], flags].concat()).failed_with(expected);
+    }
+    run_on(&data, &["topics", "list"]).failed_with("is node 1 of a cluster");
+    assert_eq!(run_on(&data, &["topics", "list", "--read-only"]).status, Some(0));
+}
+
+#[test]
+fn a_database_with_data_becomes_a_cluster_and_commands_follow_the_leader() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [one, two, other] = ["one", "two", "other"].map(|name| folder.path().join(name));
+    run_on(&one, &["produce", "orders", "before"]).succeeded();
+    let (first, address) = node(&one, &["--node", "1", "--cluster-init"]);
+    // The first connection waits in the listener, so the node leads when it answers.
+    let http = |server: &Server| format!("http://{}", server.http);
+    let status = |server: &Server| run(&["cluster", "status", "--http", &http(server)]);
+    while !status(&first).succeeded().contains("  1  leader") {
+        std::thread::yield_now();
+    }
+    let (second, _) = node(&two, &["--node", "2", "--cluster-join", &address]);
+    while !status(&second).succeeded().contains("  2  voter") {
+        std::thread::yield_now();
+    }
+    // The second node follows, and the command sends the message to the first one.
+    run(&["produce", "orders", "after", "--http", &http(&second)]).succeeded();
+    let read = run(&["consume", "orders", "--limit", "2", "--http", &http(&second)]).succeeded();
+    assert!(read.contains("before") && read.contains("after"), "{read}");
+    let (code, health) = second.ask("GET", "/healthz", "");
+    assert_eq!((code, &health["status"]), (200, &"following".into()), "{health}");
+    let (code, problem) = second.ask("GET", "/v1/topics", "");
+    let leader = (&problem["code"], &problem["leader"], &problem["leader_http"]);
+    assert_eq!((code, leader), (503, (&"not_leader".into(), &1.into(), &first.http.clone().into())), "{problem}");
+
+    let refused = quire().args(["serve", "--node", "2", "--cluster-join", &address]).args(LISTEN).arg("--data");
+    let refused = ran(refused.arg(&other).output().expect("started"));
+    refused.failed_with("node 2 has another data directory than the member");
+    assert!(!other.exists(), "a node that is refused creates nothing");
+
+    run(&["cluster", "transfer", "2", "--http", &http(&first)]).succeeded();
+    while !status(&second).succeeded().contains("  2  leader") {
+        std::thread::yield_now();
+    }
+    run(&["produce", "orders", "later", "--http", &http(&first)]).succeeded();
+    assert_eq!(second.stop_by("TERM").0, Some(0));
+    assert_eq!(first.stop_by("TERM").0, Some(0));
+}
+
+#[test]
+fn the_demo_of_a_cluster_loses_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let told = run_on(&folder.path().join("data"), &["demo", "--cluster"]).succeeded();
+    assert!(told.contains("kill -9 of node 1") && told.contains("each is there once"), "{told}");
+}
