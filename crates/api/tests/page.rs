@@ -22,6 +22,8 @@ fn lines() -> Vec<String> {
             }
         }
     }
+    // Those of an error, which no refusal has.
+    facts.insert(Code::NotLeader, vec!["leader", "leader_http", "leader_grpc"]);
     let quoted = |names: Vec<&str>| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let line = |code: &Code| {
         let facts = quoted(facts.get(code).cloned().unwrap_or_default());
