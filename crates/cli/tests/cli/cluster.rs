@@ -84,9 +84,10 @@ fn a_database_with_data_becomes_a_cluster_and_commands_follow_the_leader() {
     let leader = (&problem["code"], &problem["leader"], &problem["leader_http"]);
     assert_eq!((code, leader), (503, (&"not_leader".into(), &1.into(), &first.http.clone().into())), "{problem}");
 
-    let refused = quire().args(["serve", "--node", "2", "--cluster-join", &address]).args(LISTEN).arg("--data");
-    let refused = ran(refused.arg(&other).output().expect("started"));
-    refused.failed_with("node 2 has another data directory than the member");
+    let mut joins = quire();
+    joins.args(["serve", "--node", "2", "--cluster-join", &address]).args(LISTEN).arg("--data").arg(&other);
+    let ports = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+    ran(joins.args(ports).output().expect("started")).failed_with("node 2 has another data directory than the member");
     assert!(!other.exists(), "a node that is refused creates nothing");
 
     run(&["cluster", "transfer", "2", "--http", &http(&first)]).succeeded();
