@@ -62,10 +62,11 @@ fn flags_that_contradict_each_other_or_the_directory_are_refused() {
 fn a_database_with_data_becomes_a_cluster_and_commands_follow_the_leader() {
     let folder = tempfile::tempdir().expect("a folder");
     let [one, two, other] = ["one", "two", "other"].map(|name| folder.path().join(name));
-    run_on(&one, &["produce", "orders", "before"]).succeeded();
-    let (first, address) = node(&one, &["--node", "1", "--cluster-init"]);
-    // The first connection waits in the listener, so the node leads when it answers.
     let http = |server: &Server| format!("http://{}", server.http);
+    let alone = Server::start(&one);
+    run(&["produce", "orders", "before", "--http", &http(&alone)]).succeeded();
+    assert_eq!(alone.stop_by("TERM").0, Some(0));
+    let (first, address) = node(&one, &["--node", "1", "--cluster-init"]);
     let status = |server: &Server| run(&["cluster", "status", "--http", &http(server)]);
     while !status(&first).succeeded().contains("  1  leader") {
         std::thread::yield_now();
