@@ -353,6 +353,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/cluster": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns the cluster as this node sees it. */
+        get: operations["get_cluster"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/cluster/remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Removes a member of the cluster. */
+        post: operations["post_cluster_remove"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/cluster/transfer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Hands the office of the leader over. */
+        post: operations["post_cluster_transfer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/commit": {
         parameters: {
             query?: never;
@@ -1656,6 +1707,44 @@ export interface components {
         };
         /** @enum {string} */
         ClashRequest: "reject" | "keep" | "replace" | "extend";
+        /** @description A change of a cluster that was carried out. */
+        ClusterChangeReply: {
+            done: boolean;
+        };
+        /** @description A member of a cluster. */
+        ClusterMemberReply: {
+            /** Format: uint64 */
+            acknowledged?: number | null;
+            cluster: string;
+            connected: boolean;
+            grpc: string;
+            http: string;
+            kafka: string;
+            /** Format: uint64 */
+            lag?: number | null;
+            /** Format: uint64 */
+            node: number;
+            role: string;
+        };
+        /** @description A cluster, as one of its nodes sees it. */
+        ClusterReply: {
+            /** Format: uint64 */
+            appended: number;
+            /** Format: uint64 */
+            durable: number;
+            /** Format: uint64 */
+            elections_won: number;
+            /** Format: uint64 */
+            leader?: number | null;
+            members: components["schemas"]["ClusterMemberReply"][];
+            /** Format: uint64 */
+            node: number;
+            /** Format: uint64 */
+            published: number;
+            role: string;
+            /** Format: uint32 */
+            term: number;
+        };
         /** @enum {string} */
         Code: "malformed_json" | "invalid" | "invalid_host" | "invalid_name" | "invalid_tag" | "invalid_group_by" | "invalid_event" | "invalid_query" | "repeated_id" | "nothing_asked" | "too_many_events" | "too_many_conditions" | "no_attempts" | "invalid_partition_count" | "invalid_settings" | "missing_key" | "invalid_timestamp" | "control_batch" | "transactional_batch" | "invalid_producer" | "invalid_members" | "invalid_lease" | "metadata_too_long" | "invalid_weights" | "nested_each" | "out_of_range" | "not_json" | "over_limit" | "invalid_rule" | "invalid_credential" | "expiry_required" | "invalid_idempotency_key" | "condition_failed" | "after_ahead" | "duplicate_event" | "upstream_behind" | "too_many_sources" | "too_many_subscriptions" | "too_many_forgotten" | "too_many_projections" | "unknown_store" | "unknown_subscription" | "unknown_projection" | "subscription_of_another_store" | "subscription_moved" | "projection_moved" | "ahead_of_store" | "name_taken" | "limit_exceeded" | "topic_exists" | "unknown_topic" | "unknown_partition" | "unknown_group" | "too_few_partitions" | "beyond_end" | "batch_too_large" | "stale_generation" | "group_has_members" | "unknown_member" | "not_owner" | "member_replaced" | "unknown_producer" | "fenced_producer" | "out_of_order_sequence" | "stale_lease" | "wrong_state" | "unknown_job" | "duplicate" | "unknown_queue" | "queue_draining" | "too_many_active" | "too_few_attempts" | "version_mismatch" | "missing_block" | "too_many_edges" | "ahead_of_log" | "user_exists" | "unknown_user" | "key_exists" | "unknown_key" | "unknown_role" | "built_in_role" | "role_in_use" | "access_enabled" | "access_disabled" | "no_admin" | "unaudited" | "refused" | "unauthenticated" | "not_permitted" | "owner_only" | "reserved_store" | "read_only" | "foreign_origin" | "not_found" | "unknown_route" | "offset_out_of_range" | "method_not_allowed" | "timeout" | "gone" | "too_large" | "unsupported_encoding" | "unsupported_media_type" | "unknown_host" | "idempotency_key_reused" | "too_costly" | "overloaded" | "damaged" | "io" | "failed" | "unsettled" | "not_leader" | "cancelled" | "stalled" | "stopping" | "too_many_connections" | "no_segment" | "no_space";
         CommitEntryReply: {
@@ -5168,6 +5257,122 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BulkReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    get_cluster: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClusterReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    post_cluster_remove: {
+        parameters: {
+            query: {
+                node: string;
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClusterChangeReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    post_cluster_transfer: {
+        parameters: {
+            query?: {
+                node?: number;
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClusterChangeReply"];
                 };
             };
             400: components["responses"]["Problem400"];
