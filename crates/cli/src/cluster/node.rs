@@ -57,6 +57,13 @@ impl NodePlan {
                 )));
             }
         }
+        let has_records = database.replicated().log().appended() > quire::Position::ZERO;
+        if self.is_new && self.file.is_founder && has_records {
+            return Err(CommandError::new(format!(
+                "{} has records: a cluster begins with an empty directory; commit them again in the cluster",
+                data.display()
+            )));
+        }
         if self.is_new { self.file.write(&Disk, data).map_err(CommandError::from) } else { Ok(()) }
     }
 

@@ -59,14 +59,20 @@ fn flags_that_contradict_each_other_or_the_directory_are_refused() {
 }
 
 #[test]
-fn a_database_with_data_becomes_a_cluster_and_commands_follow_the_leader() {
+fn commands_follow_the_leader_and_a_replaced_node_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    let [one, two, other] = ["one", "two", "other"].map(|name| folder.path().join(name));
+    let [one, begun, two, other] = ["one", "begun", "two", "other"].map(|name| folder.path().join(name));
     let http = |server: &Server| format!("http://{}", server.http);
     let alone = Server::start(&one);
     run(&["produce", "orders", "before", "--http", &http(&alone)]).succeeded();
     assert_eq!(alone.stop_by("TERM").0, Some(0));
-    let (first, address) = node(&one, &["--node", "1", "--cluster-init"]);
+    let ports = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+    let init = [&["serve", "--node", "1", "--cluster-init"], &LISTEN[..], &ports].concat();
+    run_on(&one, &init).failed_with("has records: a cluster begins with an empty directory");
+    let (first, address) = node(&begun, &["--node", "1", "--cluster-init"]);
+    while run(&["produce", "orders", "before", "--http", &http(&first)]).status != Some(0) {
+        std::thread::yield_now();
+    }
     let status = |server: &Server| run(&["cluster", "status", "--http", &http(server)]);
     while !status(&first).succeeded().contains("  1  leader") {
         std::thread::yield_now();
@@ -87,7 +93,6 @@ fn a_database_with_data_becomes_a_cluster_and_commands_follow_the_leader() {
 
     let mut joins = quire();
     joins.args(["serve", "--node", "2", "--cluster-join", &address]).args(LISTEN).arg("--data").arg(&other);
-    let ports = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"];
     ran(joins.args(ports).output().expect("started")).failed_with("node 2 has another data directory than the member");
     assert!(!other.exists(), "a node that is refused creates nothing");
 
