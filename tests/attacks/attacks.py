@@ -298,6 +298,40 @@ def is_silent(server, ports):
     return answer
 
 
+def reads_slowly(server):
+    """13: readers of pages and subscribers that never read, while a worker takes jobs."""
+    host = f"Host: 127.0.0.1:{server.http}\r\n"
+    page = f"GET /v1/events/large?limit=1000 HTTP/1.1\r\n{host}\r\n"
+    follow = f"GET /v1/events/large/subscribe?after=0 HTTP/1.1\r\n{host}\r\n"
+    # A worker that was there before is served on.
+    connection = http.client.HTTPConnection("127.0.0.1", server.http, timeout=PATIENCE_S)
+    connection.connect()
+    server.ask("GET", "/livez", connection=connection)
+    streams = []
+    for request in [page] * 80 + [follow] * 80:
+        stream = socket.socket()
+        # So little that the server holds what it has to say.
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        try:
+            stream.connect(("127.0.0.1", server.http))
+            stream.sendall(request.encode())
+        except OSError:
+            pass
+        streams.append(stream)
+    until, taken = time.monotonic() + SECONDS, 0
+    while time.monotonic() < until:
+        fetch = {"worker": "w", "count": 10, "wait_ms": 100}
+        status, answer = server.ask("POST", "/v1/queues/mails/fetch", fetch, connection)
+        assert status == 200, f"a fetch beside slow readers: {status} {answer}"
+        for job in answer["jobs"]:
+            status, said = server.ask("POST", f"/v1/jobs/{job['job']}/ack", {"token": job["token"]}, connection)
+            assert status == 200, f"an ack beside slow readers: {status} {said}"
+            taken += 1
+    for stream in streams:
+        stream.close()
+    return taken
+
+
 def sends_half_heads(server):
     """S3: heads of requests that do not end, of 380 kB each."""
     head = f"GET /v1/stats HTTP/1.1\r\nHost: 127.0.0.1:{server.http}\r\n".encode()
@@ -396,6 +430,13 @@ def main():
             with Server(quire, directory / f"silent-{len(flags)}", "--segment-bytes", "1048576", *flags) as server:
                 ports = [server.grpc, server.http, server.kafka]
                 check("health", attack("10, 11 silent connections", server, is_silent, ports), 200)
+        with Server(quire, directory / "slow", "--memory", "160MiB") as server:
+            event = {"type": "Large", "data": "x" * 100_000}
+            for _ in range(20):
+                status, answer = server.commit({"append": {"store": "large", "events": [event] * 10}})
+                check("a commit of large events", (status, answer.get("code")), (200, None))
+            taken = attack("13 slow readers", server, reads_slowly)
+            assert taken > 0, "a worker got no job beside slow readers"
         with Server(quire, directory / "heads") as server:
             print("heads of 380 kB without an end:", attack("S3 half heads", server, sends_half_heads))
             refused_by_name(server)

@@ -21,7 +21,7 @@
 //! * [`budget`]: the memory of all clients, with a share for each address.
 //! * [`sasl`]: authentication with API keys and passwords.
 //! * [`RecordsRead`]: records of a topic for one response.
-//! * [`DecompressionTurns`]: the number of reads that decompress much at a time.
+//! * [`ReadTurns`]: the number of reads that decompress much at a time.
 //! * [`QuotaBuckets`]: how long clients wait that used more than their quotas.
 //! * [`FetchTurns`]: which of the waiting fetches is woken when jobs arrive.
 //! * [`raise_handle_limit`] and [`share_out`]: file handles.
@@ -100,4 +100,4 @@ pub use tls::{
     ClientCertificates, NameRule, PeerBytes, PeerConnector, PeerStream, ServerTls, TlsProtocol, TlsSettings, TlsVersion,
 };
 pub use traffic::{ActiveRequest, EndedRequests, FrontEndTraffic, Traffic};
-pub use turns::{DecompressionTurn, DecompressionTurns};
+pub use turns::{ReadTurn, ReadTurns};

@@ -1,43 +1,66 @@
-//! Limits the number of concurrent reads that decompress much.
+//! Limits the number of concurrent long reads.
 //!
-//! A few stored bytes may decompress to hundreds of megabytes. Each read has a limit, and the turns
-//! limit all reads of a front end together. A read waits for its turn before it gets a thread, so
-//! waiting reads do not use up the threads of other work.
+//! * Reads that decompress much: a few stored bytes may decompress to hundreds of megabytes. Each
+//!   read has a limit, and the turns limit all reads of a front end together.
+//! * Batches of subscriptions and pages: hundreds of clients that read the past at once would have
+//!   as many threads, and commits would wait for a processor.
+//!
+//! A read waits for its turn before it gets a thread, so waiting reads do not use up the threads of
+//! other work.
 
+use std::num::NonZero;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How many reads decompress at a time.
-const AT_A_TIME: usize = 2;
+const DECOMPRESSIONS: usize = 2;
 
-/// The turns of reads that decompress much: two at a time.
+/// The turns of long reads of one kind. Clones share them.
 #[derive(Debug, Clone)]
-pub struct DecompressionTurns {
+pub struct ReadTurns {
     turns: Arc<Semaphore>,
 }
 
-impl Default for DecompressionTurns {
-    fn default() -> Self {
-        DecompressionTurns { turns: Arc::new(Semaphore::new(AT_A_TIME)) }
+impl ReadTurns {
+    /// The turns of reads that decompress much: two at a time.
+    pub fn of_decompression() -> Self {
+        ReadTurns::of(DECOMPRESSIONS)
     }
-}
 
-impl DecompressionTurns {
+    /// The turns of batches and pages: as many at a time as there are processors.
+    pub fn of_batches() -> Self {
+        ReadTurns::of(available_parallelism().map_or(1, NonZero::get))
+    }
+
+    fn of(count: usize) -> Self {
+        ReadTurns { turns: Arc::new(Semaphore::new(count)) }
+    }
+
     /// Waits for a turn. Turns are given in order.
-    pub async fn turn(&self) -> DecompressionTurn {
+    pub async fn turn(&self) -> ReadTurn {
         let permit = Arc::clone(&self.turns).acquire_owned().await;
-        DecompressionTurn { _permit: permit.expect("the semaphore stays open") }
+        ReadTurn { _permit: permit.expect("the semaphore stays open") }
+    }
+
+    /// Waits for a turn on a thread that may wait: for a read that has become long.
+    ///
+    /// # Panics
+    /// On a thread that serves connections.
+    pub fn turn_of_thread(&self) -> ReadTurn {
+        Handle::current().block_on(self.turn())
     }
 }
 
 /// The turn of one read, which ends when it is dropped.
 #[derive(Debug)]
-pub struct DecompressionTurn {
+pub struct ReadTurn {
     _permit: OwnedSemaphorePermit,
 }
 
-impl DecompressionTurn {
+impl ReadTurn {
     /// Returns `work` for another thread. The turn ends with the work, even when the caller no
     /// longer waits for its result.
     pub fn hold<T>(self, work: impl FnOnce() -> T) -> impl FnOnce() -> T {
@@ -56,7 +79,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_third_read_waits_until_one_of_two_is_done_even_when_its_caller_has_left() {
-        let unpacking = DecompressionTurns::default();
+        let unpacking = ReadTurns::of_decompression();
         let (began, mut begun) = tokio::sync::mpsc::unbounded_channel();
         let mut ends = Vec::new();
         let mut made = Vec::new();
@@ -72,7 +95,7 @@ mod tests {
             });
             ends.push(end);
             made.push(task);
-            if number < AT_A_TIME {
+            if number < DECOMPRESSIONS {
                 assert_eq!(begun.recv().await, Some(number));
             }
         }

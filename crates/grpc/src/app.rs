@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use quire::Database;
 use quire_access::budget::{BudgetCaller, running_caller};
-use quire_access::{BoundedRequest, DecompressionTurns, FetchTurns, ServedDatabase, Session};
+use quire_access::{BoundedRequest, FetchTurns, ReadTurns, ServedDatabase, Session};
 use tokio::sync::{mpsc, watch};
 use tonic::Status;
 
@@ -51,7 +51,9 @@ pub(crate) struct ServiceComponents {
     /// The caller of work without a running call.
     server: BudgetCaller,
     /// The turns of reads that decompress much.
-    unpacking: DecompressionTurns,
+    unpacking: ReadTurns,
+    /// The turns of pages after the first one.
+    pages: ReadTurns,
     /// The turns of waiting fetches.
     fetching: FetchTurns,
     /// Whether the server is stopping: streams then end.
@@ -66,8 +68,9 @@ impl ServiceComponents {
         closed: watch::Receiver<bool>,
         hold: DatabaseHold,
     ) -> Arc<Self> {
-        let (unpacking, fetching) = (DecompressionTurns::default(), FetchTurns::default());
-        Arc::new(ServiceComponents { served, server, unpacking, fetching, closed, _hold: hold })
+        let (unpacking, pages) = (ReadTurns::of_decompression(), ReadTurns::of_batches());
+        let fetching = FetchTurns::default();
+        Arc::new(ServiceComponents { served, server, unpacking, pages, fetching, closed, _hold: hold })
     }
 
     /// The sessions.
@@ -124,8 +127,13 @@ impl App {
     }
 
     /// The turns of reads that decompress much.
-    pub(crate) fn unpacking(&self) -> &DecompressionTurns {
+    pub(crate) fn unpacking(&self) -> &ReadTurns {
         &self.components.unpacking
+    }
+
+    /// The turns of pages after the first one.
+    pub(crate) fn pages(&self) -> &ReadTurns {
+        &self.components.pages
     }
 
     /// The turns of waiting fetches.

@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use prost::Message;
-use quire_access::BoundedRequest;
 use quire_access::budget::{BudgetCaller, ByteClaim, handle_for};
+use quire_access::{BoundedRequest, ReadTurn};
 use tokio::time::timeout;
 use tokio_stream::Stream;
 use tonic::Status;
@@ -57,7 +57,7 @@ pub(crate) async fn stream<P: PagedResult>(app: Arc<App>, pages: P) -> Result<Pa
     let caller = app.caller();
     let mut claim = caller.claim();
     claim.grow(PAGE_BYTES).map_err(overloaded)?;
-    let (pages, page) = next(&app, pages, claim).await?;
+    let (pages, page) = next(&app, pages, claim, None).await?;
     let step = match page {
         Some(page) => PageStep::Read(pages, page),
         None => PageStep::Idle(pages),
@@ -149,7 +149,7 @@ async fn following<P: PagedResult>(
                 claim.grow(PAGE_BYTES).map_err(overloaded)?;
             }
             let page;
-            (pages, page) = next(&app, pages, claim).await?;
+            (pages, page) = next(&app, pages, claim, Some(app.pages().turn().await)).await?;
             match page {
                 Some(page) => return Ok(Some((pages, page))),
                 None if pages.more(&app).await? => {}
@@ -163,17 +163,19 @@ async fn following<P: PagedResult>(
     }
 }
 
-/// Reads a page on another thread, within the steps of a request. The work ends when the client
+/// Reads a page on another thread, in its turn and within the steps of a request. The work ends when the client
 /// leaves, which drops this future. The memory of the page is then that of its encoded size.
 async fn next<P: PagedResult>(
     app: &Arc<App>,
     mut pages: P,
     mut claim: ByteClaim,
+    turn: Option<ReadTurn>,
 ) -> Result<(P, Option<HeldPage<P>>), Status> {
     app.check_session()?;
     let request = BoundedRequest::begin(app.database());
     let theirs = app.within(&request);
     let read = move || {
+        let _turn = turn;
         let page = pages.next(&theirs)?.map(|page| {
             // A page ends with the item that exceeds the limit.
             let bytes = page.encoded_len();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::FromRef;
 use quire::Database;
 use quire_access::budget::ByteBudget;
-use quire_access::{DecompressionTurns, FetchTurns, ServedDatabase, TokenVerifier, Traffic};
+use quire_access::{FetchTurns, ReadTurns, ServedDatabase, TokenVerifier, Traffic};
 use tokio::sync::{Mutex, watch};
 
 use crate::connection;
@@ -23,7 +23,9 @@ pub(crate) struct App {
     pub(crate) finished: FinishedJobs,
     /// The turns of waiting fetches.
     pub(crate) fetching: FetchTurns,
-    pub(crate) unpacking: DecompressionTurns,
+    pub(crate) unpacking: ReadTurns,
+    /// The turns of batches of subscriptions.
+    pub(crate) batches: ReadTurns,
     pub(crate) memory: ResponseMemory,
     pub(crate) budget: ByteBudget,
     /// Held during a compaction.
@@ -53,7 +55,7 @@ impl App {
     ) -> Arc<Self> {
         let memory = ResponseMemory::new(&budget);
         let (finished, fetching) = (FinishedJobs::default(), FetchTurns::default());
-        let unpacking = DecompressionTurns::default();
+        let (unpacking, batches) = (ReadTurns::of_decompression(), ReadTurns::of_batches());
         let (compacting, backing_up, importing) = (Mutex::default(), Arc::default(), Arc::default());
         Arc::new(App {
             served,
@@ -61,6 +63,7 @@ impl App {
             finished,
             fetching,
             unpacking,
+            batches,
             memory,
             budget,
             compacting,

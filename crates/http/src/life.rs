@@ -117,7 +117,7 @@ pub(crate) async fn subscribe(
         tokio::select! {
             // A client that has disconnected needs no error. A client whose read fails gets the
             // error when it reconnects.
-            _ = follow(events, &outlet) => {}
+            _ = follow(&app, events, &outlet) => {}
             () = outlet.closed() => {}
             () = app.closing() => {}
         }
@@ -126,7 +126,7 @@ pub(crate) async fn subscribe(
 }
 
 /// Sends past events, then new ones. Ends when the client has disconnected.
-async fn follow(mut events: LifeEvents, outlet: &Outlet) -> Result<(), Problem> {
+async fn follow(app: &App, mut events: LifeEvents, outlet: &Outlet) -> Result<(), Problem> {
     let mut is_told = false;
     loop {
         let Some(claim) = outlet.claim(BATCH_BYTES).await else { return Ok(()) };
@@ -138,7 +138,7 @@ async fn follow(mut events: LifeEvents, outlet: &Outlet) -> Result<(), Problem> 
             });
             look.map(|progress| (events, messages, progress)).map_err(Problem::from)
         };
-        let (next, messages, progress) = match aside(look).await {
+        let (next, messages, progress) = match aside(app.batches.turn().await.hold(look)).await {
             Ok(found) => found,
             Err(problem) => {
                 outlet.send(SseMessage::passing("error", &problem)).await;

@@ -41,6 +41,9 @@ use quire_api::request::{AppendRequest, PartRequest, QueryRequest, ReadRequest};
 /// A page ends before the event whose data and metadata would exceed this size in bytes.
 const PAGE_BYTES_MAX: usize = 16 << 20;
 
+/// A page with more bytes needs a turn: few are read at a time.
+const LONG_PAGE_BYTES: usize = 256 << 10;
+
 /// The events that a page is read from.
 #[derive(Debug)]
 struct ReadRange {
@@ -256,7 +259,7 @@ fn page(
     let mut reading = selection.read(&history, options).map_err(quire::Error::from)?;
     let head = reading.head().get();
     let (mut events, mut has_more) = (Vec::new(), false);
-    let (mut bytes, mut too_much) = (0, false);
+    let (mut bytes, mut too_much, mut turn) = (0, false, None);
     loop {
         let event = match reading.next().transpose() {
             Ok(Some(event)) => event,
@@ -276,6 +279,9 @@ fn page(
             break;
         }
         events.push(shown(&event));
+        if bytes > LONG_PAGE_BYTES && turn.is_none() {
+            turn = Some(app.batches.turn_of_thread());
+        }
         // The data that is decompressed for this page is released with it.
         too_much = history.holds_too_much();
     }

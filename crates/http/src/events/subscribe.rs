@@ -66,7 +66,7 @@ pub(crate) async fn subscribe(
         tokio::select! {
             // A client that has disconnected needs no error. A client whose read fails gets the
             // error when it reconnects.
-            _ = follow(subscription, &outlet) => {}
+            _ = follow(&app, subscription, &outlet) => {}
             () = outlet.closed() => {}
             () = app.closing() => {}
         }
@@ -75,7 +75,7 @@ pub(crate) async fn subscribe(
 }
 
 /// Sends past events, then new ones. Ends when the client has disconnected.
-async fn follow(mut subscription: Subscription, outlet: &Outlet) -> Result<(), Problem> {
+async fn follow(app: &App, mut subscription: Subscription, outlet: &Outlet) -> Result<(), Problem> {
     let mut is_told = false;
     loop {
         let Some(claim) = outlet.claim(BATCH_BYTES).await else { return Ok(()) };
@@ -87,7 +87,7 @@ async fn follow(mut subscription: Subscription, outlet: &Outlet) -> Result<(), P
             });
             look.map(|progress| (subscription, events, progress)).map_err(Problem::from)
         };
-        let (next, events, progress) = match aside(look).await {
+        let (next, events, progress) = match aside(app.batches.turn().await.hold(look)).await {
             Ok(found) => found,
             Err(problem) => {
                 outlet.send(SseMessage::passing("error", &problem)).await;

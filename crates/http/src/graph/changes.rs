@@ -87,14 +87,14 @@ pub(crate) async fn subscribe(
     // An unknown graph is reported at once.
     let mut claim = app.memory.caller().claim();
     claim.grow(BATCH_BYTES)?;
-    let (changes, first) = look(changes).await?;
+    let (changes, first) = look(&app, changes).await?;
     let (outlet, answer) = sse::channel(app.memory.caller());
     tokio::spawn(Session::carried(Presentation::current().within(async move {
         let _watched = watched;
         tokio::select! {
             // A client that has disconnected needs no error. A client whose read fails gets the
             // error when it reconnects.
-            _ = follow(changes, (first, claim), &outlet) => {}
+            _ = follow(&app, changes, (first, claim), &outlet) => {}
             () = outlet.closed() => {}
             () = app.closing() => {}
         }
@@ -105,8 +105,8 @@ pub(crate) async fn subscribe(
 /// A batch of changes: events to send, and whether the feed is at its end.
 type ChangeBatch = (Vec<SseMessage>, bool);
 
-async fn look(mut changes: GraphChanges) -> Result<(GraphChanges, ChangeBatch), Problem> {
-    aside(move || {
+async fn look(app: &App, mut changes: GraphChanges) -> Result<(GraphChanges, ChangeBatch), Problem> {
+    let look = move || {
         let (mut events, mut bytes) = (Vec::new(), 0);
         let is_all = changes.visit_next(|change| {
             let (id, data) = (Some(told(change.place.after())), text_of(&shown(change).on_a_line()));
@@ -115,12 +115,17 @@ async fn look(mut changes: GraphChanges) -> Result<(GraphChanges, ChangeBatch), 
             if events.len() == BATCH_MAX || bytes >= BATCH_BYTES { Wants::Break(()) } else { Wants::Continue(()) }
         })?;
         Ok((changes, (events, is_all)))
-    })
-    .await
+    };
+    aside(app.batches.turn().await.hold(look)).await
 }
 
 /// Sends past changes, then new ones. Ends when the client has disconnected.
-async fn follow(changes: GraphChanges, first: (ChangeBatch, ByteClaim), outlet: &Outlet) -> Result<(), Problem> {
+async fn follow(
+    app: &App,
+    changes: GraphChanges,
+    first: (ChangeBatch, ByteClaim),
+    outlet: &Outlet,
+) -> Result<(), Problem> {
     let (mut changes, ((mut events, mut is_all), mut claim)) = (changes, first);
     let mut is_told = false;
     loop {
@@ -143,7 +148,7 @@ async fn follow(changes: GraphChanges, first: (ChangeBatch, ByteClaim), outlet: 
             Some(next) => claim = next,
             None => return Ok(()),
         }
-        match look(changes).await {
+        match look(app, changes).await {
             Ok(found) => (changes, (events, is_all)) = found,
             Err(problem) => {
                 outlet.send(SseMessage::passing("error", &problem)).await;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use quire::streams::{Command, Committer, LEASE_MS_MAX, MemberId, OwnedPartition, StreamReadError, TopicRef};
 use quire::{Commit, Outcome, Part, Position, Reason, Sequence};
 use quire_access::budget::BudgetRefusal;
-use quire_access::{Decompression, DecompressionTurn, RecordsError, RecordsRead};
+use quire_access::{Decompression, ReadTurn, RecordsError, RecordsRead};
 use tokio::time::{Instant, timeout_at};
 use tonic::Status;
 
@@ -93,7 +93,7 @@ struct ConsumerPages {
     read_at: Position,
     /// What the next page needs that it must not wait for on a thread.
     need: Option<PageNeed>,
-    turn: Option<DecompressionTurn>,
+    turn: Option<ReadTurn>,
     memory: Option<MemoryWait>,
 }
 
