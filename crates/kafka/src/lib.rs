@@ -62,6 +62,7 @@ mod duplicates;
 mod event_topics;
 mod job_topics;
 mod partition;
+mod topic_list;
 mod topics;
 
 mod acls;

@@ -88,18 +88,30 @@ pub(crate) struct GrowingResponse<'h> {
     held: &'h mut ByteClaim,
     /// When the wait for memory ends.
     until: Instant,
+    /// Whether it may take more than its client's share, when others leave the memory free.
+    is_list: bool,
 }
 
 impl<'h> GrowingResponse<'h> {
     /// Memory that `held` gets, for which the response waits at most `patience` in all.
     pub(crate) fn new(held: &'h mut ByteClaim, patience: Duration) -> Self {
-        GrowingResponse { held, until: Instant::now() + patience }
+        GrowingResponse { held, until: Instant::now() + patience, is_list: false }
+    }
+
+    /// As [`GrowingResponse::new`], for a list that has each object of the database at most once. It
+    /// may exceed the client's share, and waits for the whole budget when it exceeds that.
+    pub(crate) fn of_list(held: &'h mut ByteClaim, patience: Duration) -> Self {
+        GrowingResponse { is_list: true, ..GrowingResponse::new(held, patience) }
+    }
+
+    /// Whether the response with `bytes` more exceeds what its client may have.
+    fn exceeds(&self, bytes: usize) -> bool {
+        !self.is_list && self.held.bytes().saturating_add(bytes) > self.held.caller().share_up_to(usize::MAX)
     }
 
     /// Claims `bytes` like [`GrowingResponse::claim`], unless it would have to wait or to fail.
     pub(crate) fn try_claim(&mut self, bytes: usize) -> bool {
-        let share = self.held.caller().share_up_to(usize::MAX);
-        self.held.bytes().saturating_add(bytes) <= share && self.held.try_grow(bytes)
+        !self.exceeds(bytes) && self.held.try_grow(bytes)
     }
 
     /// Claims `bytes` for a part of the response and of its frame.
@@ -108,8 +120,7 @@ impl<'h> GrowingResponse<'h> {
     /// [`CloseReason::Idle`] when the response exceeds the client's share, or the wait is over.
     pub(crate) async fn claim(&mut self, bytes: usize) -> Result<(), CloseReason> {
         let caller = self.held.caller().clone();
-        let is_too_large = self.held.bytes().saturating_add(bytes) > caller.share_up_to(usize::MAX);
-        if is_too_large || timeout_at(self.until, self.held.grow_patiently(bytes)).await.is_err() {
+        if self.exceeds(bytes) || timeout_at(self.until, self.held.grow_patiently(bytes)).await.is_err() {
             caller.count_refusal();
             return Err(CloseReason::Idle(Deadline::Response));
         }

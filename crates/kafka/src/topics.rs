@@ -10,8 +10,6 @@
 //! A topic id consists of the database's id and the topic's number. So it is the same after every
 //! restart, and can be resolved without a table.
 
-use std::collections::HashSet;
-
 use quire::events::StoreNumber;
 use quire::streams::TopicId;
 use quire::{
@@ -100,24 +98,11 @@ pub(crate) fn permitted_by_id(
     check_topic(view, &topic, operation).map(|()| topic)
 }
 
-/// Returns every topic that the client may describe.
-pub(crate) fn visible(database: u128, view: &PermittedView<'_>) -> Vec<KafkaTopic> {
-    let is_shown = |topic: &KafkaTopic| shows_topic(view, topic);
-    all(database, view).into_iter().filter(is_shown).collect()
-}
-
-/// Returns every topic, whether the client may describe it or not: real ones, then event stores,
-/// then queues.
-pub(crate) fn all(database: u128, view: &ReadView<'_>) -> Vec<KafkaTopic> {
-    let topics = view.streams.topics().map(TopicOwner::Topic);
-    let stores = view.events.stores().map(|(name, number)| TopicOwner::Store(name, number));
-    let owners = topics.chain(stores).chain(view.jobs.queue_logs().map(TopicOwner::Queue));
-    let mut taken = HashSet::new();
-    let topics = owners.filter_map(|owner| {
-        let name = topic_name(owner.kind(), owner.name())?;
-        taken.insert(name.clone()).then(|| shown(database, name, &owner))
-    });
-    topics.collect()
+/// The topic that shows this object. `None` when another object has its name, or Kafka allows no
+/// such name.
+pub(crate) fn of_owner(database: u128, view: &ReadView<'_>, owner: &TopicOwner<'_>) -> Option<KafkaTopic> {
+    let topic = shown(database, topic_name(owner.kind(), owner.name())?, owner);
+    named(database, view, &topic.name).filter(|found| found.uuid == topic.uuid)
 }
 
 /// Finds the topic of this name.

@@ -1,5 +1,7 @@
 //! DescribeTopicPartitions: topics with their partitions, a page at a time.
 
+use std::collections::BTreeMap;
+
 use kafka_protocol::messages::describe_topic_partitions_request::TopicRequest;
 use kafka_protocol::messages::describe_topic_partitions_response::{
     Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
@@ -7,6 +9,7 @@ use kafka_protocol::messages::describe_topic_partitions_response::{
 use kafka_protocol::messages::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use quire::{Operation, PermittedView};
+use quire_access::Deadline;
 
 use crate::broker::Broker;
 use crate::brokers::BrokerList;
@@ -14,10 +17,11 @@ use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
 use crate::errors::KafkaError;
 use crate::items::RequestItems;
-use crate::permissions::DescribableTopic;
+use crate::permissions::{DescribableTopic, shows_topic};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics;
+use crate::topic_list::TopicList;
+use crate::topics::{self, KafkaTopic};
 
 /// Topics of (name), most partitions of the response, cursor of (topic, partition).
 pub(crate) static SCHEMA: Schema = Schema {
@@ -47,14 +51,13 @@ pub(crate) async fn handle(
         Some(cursor) => (cursor.topic_name.to_string(), u32::try_from(cursor.partition_index).unwrap_or(0)),
         None => (String::new(), 0),
     };
+    let most = usize::try_from(decoded.response_partition_limit).unwrap_or(0).clamp(1, PARTITIONS_MAX);
     let mut found: Vec<(String, Result<DescribableTopic, KafkaError>)> = match &decoded.topics[..] {
-        [] => {
-            let look = broker.read(|database, view| {
-                let all = topics::visible(database, view).into_iter();
-                all.map(|topic| (topic.name.clone(), Ok(DescribableTopic::of(view, topic)))).collect()
-            });
-            look.await?
-        }
+        [] => match first_topics(broker, &from, most + 1).await? {
+            Ok(found) => found.into_iter().map(|(name, topic)| (name, Ok(topic))).collect(),
+            // The response has no error of its own.
+            Err(_) => return Err(CloseReason::Idle(Deadline::Response)),
+        },
         asked => {
             let look = |database: u128, view: &PermittedView<'_>, topic: &TopicRequest| {
                 let found = topics::permitted(database, view, &topic.name, Operation::Describe);
@@ -68,7 +71,6 @@ pub(crate) async fn handle(
     found.retain(|(name, _)| *name >= from);
     found.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
     found.dedup_by(|(one, _), (other, _)| one == other);
-    let most = usize::try_from(decoded.response_partition_limit).unwrap_or(0).clamp(1, PARTITIONS_MAX);
     let (mut described, mut left, mut next_cursor) = (Vec::new(), most, None);
     for (name, topic) in found {
         let start = if name == from { first } else { 0 };
@@ -86,6 +88,33 @@ pub(crate) async fn handle(
         }
     }
     Ok(DescribeTopicPartitionsResponse::default().with_topics(described).with_next_cursor(next_cursor))
+}
+
+/// The first `count_max` topics that the client may describe, from a name on, in the order of the
+/// names. Each has at least one partition.
+async fn first_topics(
+    broker: &Broker,
+    from: &str,
+    count_max: usize,
+) -> Result<Result<BTreeMap<String, DescribableTopic>, KafkaError>, CloseReason> {
+    let (mut first, mut list, mut items) = (BTreeMap::new(), TopicList::new(), RequestItems::begin(broker));
+    loop {
+        let last = first.last_key_value().map(|(last, _): (&String, _)| last.clone());
+        let last = last.filter(|_| first.len() == count_max);
+        let is_wanted = |name: &str| name >= from && last.as_deref().is_none_or(|last| name < last);
+        let describe = |view: &PermittedView<'_>, topic: KafkaTopic| {
+            let is_described = is_wanted(&topic.name) && shows_topic(view, &topic);
+            is_described.then(|| DescribableTopic::of(view, topic))
+        };
+        match list.next(broker, &mut items, describe).await? {
+            Ok(Some(few)) => first.extend(few.into_iter().map(|found| (found.topic.name.clone(), found))),
+            Ok(None) => return Ok(Ok(first)),
+            Err(failure) => return Ok(Err(failure)),
+        }
+        while first.len() > count_max {
+            first.pop_last();
+        }
+    }
 }
 
 fn cursor(name: String, partition: u32) -> Cursor {

@@ -8,9 +8,11 @@ use quire::Operation;
 use super::describe_configs::{BROKER, TOPIC};
 use crate::broker::{BROKER_ID, Broker};
 use crate::close_reason::CloseReason;
+use crate::items::RequestItems;
+use crate::memory::GrowingResponse;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
-use crate::topics;
+use crate::topic_list::TopicList;
 
 /// The types of resources.
 pub(crate) static SCHEMA: Schema = Schema { flexible_from: 0, body: fields(&[Field(1, LAST, Shape::Numbers(1))]) };
@@ -19,8 +21,15 @@ pub(crate) static SCHEMA: Schema = Schema { flexible_from: 0, body: fields(&[Fie
 /// of which there are none.
 const TYPES_FROM: i16 = 1;
 
+/// The memory of a resource without its name: in the response and in its frame.
+const RESOURCE_BYTES: usize = 128;
+
 /// Lists the resources of the requested types; of all types when none is named.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<ListConfigResourcesResponse, CloseReason> {
+pub(crate) async fn handle(
+    broker: &Broker,
+    request: &Request,
+    memory: &mut GrowingResponse<'_>,
+) -> Result<ListConfigResourcesResponse, CloseReason> {
     let decoded: ListConfigResourcesRequest = request.decode()?;
     let response = ListConfigResourcesResponse::default();
     if let Err(failure) = broker.check_cluster(Operation::DescribeConfigs) {
@@ -36,8 +45,18 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<ListCon
     let mut resources = Vec::new();
     if wants(TOPIC) {
         // As in Kafka, the permission on the cluster shows the names of all topics.
-        let topics = broker.read(|database, view| topics::all(database, view)).await?;
-        resources.extend(topics.into_iter().map(|topic| resource(TOPIC, topic.name)));
+        let (mut items, mut list) = (RequestItems::begin(broker), TopicList::new());
+        loop {
+            match list.next(broker, &mut items, |_, topic| Some(topic.name)).await? {
+                Ok(Some(few)) => {
+                    let bytes = few.iter().map(|name| RESOURCE_BYTES + 2 * name.len()).sum();
+                    items.grow(memory, bytes).await?;
+                    resources.extend(few.into_iter().map(|name| resource(TOPIC, name)));
+                }
+                Ok(None) => break,
+                Err(failure) => return Ok(response.with_error_code(failure.code.code())),
+            }
+        }
     }
     if wants(BROKER) {
         resources.push(resource(BROKER, BROKER_ID.to_string()));

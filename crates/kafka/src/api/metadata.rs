@@ -5,7 +5,6 @@
 //! topic is answered once, and the memory of the response is claimed before it is built.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
@@ -15,10 +14,9 @@ use kafka_protocol::messages::metadata_response::{
 use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use quire::streams::{Command, Refusal, TopicSettings};
-use quire::{Commit, Operation, Outcome, Part, Reason, Resource, ResourceKind};
+use quire::{Commit, Operation, Outcome, Part, PermittedView, Reason, Resource, ResourceKind};
 use quire_access::Deadline;
-use quire_access::budget::ByteClaim;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::describe_cluster::cluster_operations;
@@ -28,10 +26,12 @@ use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
 use crate::errors::KafkaError;
 use crate::items::RequestItems;
-use crate::permissions::DescribableTopic;
+use crate::memory::GrowingResponse;
+use crate::permissions::{DescribableTopic, shows_topic};
 use crate::request::Request;
 use crate::response;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topic_list::TopicList;
 use crate::topics::{self, KafkaTopic};
 
 /// Topics of (id, name), whether to create them, which authorized operations to include.
@@ -59,56 +59,43 @@ const CLUSTER_OPERATIONS: std::ops::RangeInclusive<i16> = 8..=10;
 /// A requested topic: as found, or its error.
 type NamedTopic = Result<DescribableTopic, Box<MetadataResponseTopic>>;
 
-/// Returns the requested topics, or all. Waits at most `patience` for their memory, which `held`
-/// then has.
+/// Returns the requested topics, or all.
 ///
 /// # Errors
-/// [`CloseReason::Idle`] when there is too little memory.
+/// [`CloseReason::Idle`] when there is too little memory, or the list of all topics exceeds the
+/// steps of a request.
 pub(crate) async fn handle(
     broker: &Broker,
     ends: Endpoints,
     request: &Request,
-    held: &mut ByteClaim,
-    patience: Duration,
+    memory: &mut GrowingResponse<'_>,
 ) -> Result<MetadataResponse, CloseReason> {
     let decoded: MetadataRequest = request.decode()?;
     let create = broker.serves() && broker.creates_topics() && decoded.allow_auto_topic_creation;
     let mut creations_left = if create { broker.settings().auto_create_request_max } else { 0 };
     let mut create = create.then_some(&mut creations_left);
+    let mut items = RequestItems::begin(broker);
     let topics = match decoded.topics {
         // Version 0 has no null: an empty list requests all topics.
         Some(asked) if request.version > 0 || !asked.is_empty() => {
-            let (mut topics, mut seen, mut items) = (Vec::new(), HashSet::new(), RequestItems::begin(broker));
+            let (mut topics, mut seen) = (Vec::new(), HashSet::new());
             for topic in asked {
                 if seen.insert((topic.name.clone(), topic.topic_id)) {
-                    topics.push(match items.look(1).await {
+                    let topic = match items.look(1).await {
                         Ok(()) => named(broker, topic, create.as_deref_mut()).await?,
                         Err(failure) => {
                             Err(Box::new(failed(failure).with_topic_id(topic.topic_id).with_name(topic.name)))
                         }
-                    });
+                    };
+                    items.grow(memory, topic.as_ref().map_or(TOPIC_BYTES, response_bytes)).await?;
+                    topics.push(topic);
                 }
             }
             topics
         }
-        _ => {
-            let found = broker.read(|database, view| {
-                let visible = topics::visible(database, view).into_iter();
-                visible.map(|topic| DescribableTopic::of(view, topic)).collect::<Vec<_>>()
-            });
-            found.await?.into_iter().map(Ok).collect()
-        }
+        _ => all(broker, &mut items, memory).await?,
     };
-    let bytes = topics.iter().map(|topic| match topic {
-        Ok(DescribableTopic { topic, .. }) => {
-            TOPIC_BYTES + 2 * topic.name.len() + topic.partitions() as usize * PARTITION_BYTES
-        }
-        Err(_) => TOPIC_BYTES,
-    });
-    if timeout(patience, held.grow_patiently(bytes.sum())).await.is_err() {
-        held.caller().count_refusal();
-        return Err(CloseReason::Idle(Deadline::Response));
-    }
+    drop(items);
     let with_operations = decoded.include_topic_authorized_operations;
     let brokers = broker.brokers(ends);
     let list = brokers.clone();
@@ -137,6 +124,30 @@ pub(crate) async fn handle(
         .with_cluster_id(Some(StrBytes::from_string(Uuid::from_u128(broker.database_id()).to_string())))
         .with_controller_id(controller)
         .with_topics(topics))
+}
+
+/// The memory of a topic: in the response and in its frame.
+fn response_bytes(DescribableTopic { topic, .. }: &DescribableTopic) -> usize {
+    TOPIC_BYTES + 2 * topic.name.len() + topic.partitions() as usize * PARTITION_BYTES
+}
+
+/// Returns every topic that the client may describe.
+async fn all(
+    broker: &Broker,
+    items: &mut RequestItems,
+    memory: &mut GrowingResponse<'_>,
+) -> Result<Vec<NamedTopic>, CloseReason> {
+    let (mut topics, mut list) = (Vec::new(), TopicList::new());
+    let describe = |view: &PermittedView<'_>, topic: KafkaTopic| {
+        shows_topic(view, &topic).then(|| DescribableTopic::of(view, topic))
+    };
+    loop {
+        // The response has no error of its own.
+        let few = list.next(broker, items, describe).await?.map_err(|_| CloseReason::Idle(Deadline::Response))?;
+        let Some(few) = few else { return Ok(topics) };
+        items.grow(memory, few.iter().map(response_bytes).sum()).await?;
+        topics.extend(few.into_iter().map(Ok));
+    }
 }
 
 /// Returns one requested topic, and creates it if allowed. `create` is the number of topics that

@@ -277,7 +277,8 @@ async fn handle_once(
         }
         Api::Metadata => {
             let mut held = state.caller.claim();
-            let response = metadata::handle(broker, ends, request, &mut held, patience).await?;
+            let memory = &mut GrowingResponse::of_list(&mut held, patience);
+            let response = metadata::handle(broker, ends, request, memory).await?;
             Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
         }
         Api::Versions => SizedResponse::of(correlation_id, version, api_versions::handle(request)),
@@ -308,7 +309,12 @@ async fn handle_once(
             Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
         }
         Api::OffsetDelete => SizedResponse::of(correlation_id, version, offset_delete::handle(broker, request).await?),
-        Api::ListGroups => SizedResponse::of(correlation_id, version, list_groups::handle(broker, request).await?),
+        Api::ListGroups => {
+            let mut held = state.caller.claim();
+            let memory = &mut GrowingResponse::of_list(&mut held, patience);
+            let response = list_groups::handle(broker, request, memory).await?;
+            Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
+        }
         Api::DescribeGroups => {
             let mut held = state.caller.claim();
             let memory = &mut GrowingResponse::new(&mut held, patience);
@@ -374,7 +380,10 @@ async fn handle_once(
         }
         Api::UpdateFeatures => SizedResponse::of(correlation_id, version, update_features::handle(broker, request)?),
         Api::ListConfigResources => {
-            SizedResponse::of(correlation_id, version, list_config_resources::handle(broker, request).await?)
+            let mut held = state.caller.claim();
+            let memory = &mut GrowingResponse::of_list(&mut held, patience);
+            let response = list_config_resources::handle(broker, request, memory).await?;
+            Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
         }
         Api::DescribeTopicPartitions => {
             SizedResponse::of(correlation_id, version, describe_topic_partitions::handle(broker, ends, request).await?)

@@ -18,6 +18,7 @@ mod groups;
 mod hidden;
 mod idempotence;
 mod job_topics;
+mod long_lists;
 mod many_items;
 mod metadata;
 mod offsets;
