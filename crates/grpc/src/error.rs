@@ -26,6 +26,16 @@ pub(crate) fn failed(error: quire::Error) -> Status {
     status(Failure::of_error(&error))
 }
 
+/// The status of work that may also fail in the database.
+#[derive(Debug)]
+pub(crate) struct CallFailure(pub(crate) Status);
+
+impl From<quire::Error> for CallFailure {
+    fn from(error: quire::Error) -> Self {
+        CallFailure(failed(error))
+    }
+}
+
 /// Converts a refused commit of a call that is a commit of one part, without the part's index.
 pub(crate) fn refused(refused: &CommitRefusal) -> Status {
     status(Failure::of_reason(&refused.reason, TimeUnit::Micros))

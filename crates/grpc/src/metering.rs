@@ -5,6 +5,7 @@
 //! HTTP/2 data ─▶ MeteredRequest: claims a message when its length arrives ─▶ decoder ─▶ handler
 //! handler ─▶ encoder ─▶ MeteredResponse: each frame has a claim until it is written ─▶ HTTP/2 data
 //! ```
+//! * A handler claims the memory of a long message while it builds the message; see [`claimed`].
 //! * Responses of `grpc-web-text` are encoded after that, into copies with claims of their own.
 //! * The transport grants a client more of its window only for bytes that the decoder has taken, so
 //!   a message without memory is refused before the client may send the rest of it.
@@ -94,9 +95,10 @@ where
         };
         let handling = handle_for(caller.clone(), self.calls.call(request.map(metered)));
         Box::pin(async move {
-            let response = handling.await?;
+            let mut response = handling.await?;
             call.is_answered.store(true, Ordering::Relaxed);
-            Ok(response.map(|body| Body::new(MeteredResponse { body, caller, _call: Some(call) })))
+            let message = response.extensions_mut().remove().map(|MessageClaim(claim)| claim);
+            Ok(response.map(|body| Body::new(MeteredResponse { body, caller, _message: message, _call: Some(call) })))
         })
     }
 }
@@ -229,7 +231,20 @@ impl HttpBody for MeteredRequest {
 struct MeteredResponse {
     body: Body,
     caller: BudgetCaller,
+    _message: Option<Arc<ByteClaim>>,
     _call: Option<Arc<MeteredCall>>,
+}
+
+/// The memory of a message until it is encoded, in the extensions of its response.
+#[derive(Debug, Clone)]
+struct MessageClaim(Arc<ByteClaim>);
+
+/// The response with a message whose memory was claimed while it was built. The memory is released
+/// when the response has ended.
+pub(crate) fn claimed<T>((message, claim): (T, ByteClaim)) -> tonic::Response<T> {
+    let mut response = tonic::Response::new(message);
+    response.extensions_mut().insert(MessageClaim(Arc::new(claim)));
+    response
 }
 
 /// Bytes of a response, and their memory until the transport has written them.
@@ -314,7 +329,7 @@ where
             if !kind.is_some_and(|kind| kind.as_bytes().starts_with(WEB_TEXT)) {
                 return Ok(response);
             }
-            Ok(response.map(|body| Body::new(MeteredResponse { body, caller, _call: None })))
+            Ok(response.map(|body| Body::new(MeteredResponse { body, caller, _message: None, _call: None })))
         })
     }
 }

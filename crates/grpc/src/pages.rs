@@ -163,8 +163,9 @@ async fn following<P: PagedResult>(
     }
 }
 
-/// Reads a page on another thread, in its turn and within the steps of a request. The work ends when the client
-/// leaves, which drops this future. The memory of the page is then that of its encoded size.
+/// Reads a page on another thread, in its turn and within the steps of a request. The work ends
+/// when the client leaves, which drops this future. The memory of the page is then that of its
+/// encoded size.
 async fn next<P: PagedResult>(
     app: &Arc<App>,
     mut pages: P,

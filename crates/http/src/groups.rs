@@ -84,10 +84,11 @@ pub(crate) async fn group(
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
     bounded(BoundedRequest::begin(&app.database()), move |database| {
-        let found = database.group(&group).describe()?;
+        let mut claim = app.memory.claim();
+        let found = database.group(&group).describe_claiming(|bytes| claim.grow(bytes))?;
         let found = found.ok_or_else(|| Problem::not_found(format!("unknown group {group:?}")))?;
-        JsonResponse::of(
-            &app.memory,
+        JsonResponse::within(
+            claim,
             &GroupWithOffsets {
                 generation: found.generation,
                 protocol: found.protocol,

@@ -98,8 +98,8 @@ impl<'h> GrowingResponse<'h> {
         GrowingResponse { held, until: Instant::now() + patience, is_list: false }
     }
 
-    /// As [`GrowingResponse::new`], for a list that has each object of the database at most once. It
-    /// may exceed the client's share, and waits for the whole budget when it exceeds that.
+    /// As [`GrowingResponse::new`], for a list that has each object of the database at most once.
+    /// It may exceed the client's share, and waits for the whole budget when it exceeds that.
     pub(crate) fn of_list(held: &'h mut ByteClaim, patience: Duration) -> Self {
         GrowingResponse { is_list: true, ..GrowingResponse::new(held, patience) }
     }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use quire_model::{Entry, History, Place, Position, ReadError, Timestamp};
+use quire_model::{Entry, History, LongReading, Place, Position, ReadError, Timestamp};
 
 use super::neighbours::Neighbour;
 use super::past::Past;
@@ -126,27 +126,25 @@ impl Graph {
         Past::at(history, self.number, at).edge(source, edge_type, target)
     }
 
-    /// The puts and deletions of a block before a place, newest first, at most `count_max`. They
-    /// include all changes since the beginning of the graph's history, the version at that
+    /// Shows the puts and deletions of a block before a place, newest first, until `show` breaks.
+    /// They include all changes since the beginning of the graph's history, the version at that
     /// beginning, and older ones, up to a deletion, as the [`Retention`](crate::Retention) keeps.
     ///
     /// # Errors
     /// When an entry can't be read.
-    pub fn versions<'a>(
-        &'a self,
-        history: &'a dyn History,
+    pub fn versions(
+        &self,
+        history: &dyn History,
         id: BlockId,
         before: Place,
-        count_max: usize,
-    ) -> Result<Vec<GraphChange<'a>>, ReadError> {
+        show: &mut dyn FnMut(&GraphChange<'_>) -> Wants,
+    ) -> Result<(), ReadError> {
         let tag = tags::block(self.number, id);
-        let old = BoundedHistory { history, graph: self.number, history_from: self.history_from };
         let kept_from = self.versions_from(id);
-        let mut versions = Vec::new();
-        let mut before = before;
-        while versions.len() < count_max
-            && let Some(entry) = history.previous(&[tag.tag()], before)?
-        {
+        let (mut before, mut reading) = (before, LongReading::new(history));
+        while let Some(entry) = reading.history().previous(&[tag.tag()], before)? {
+            let history = reading.history();
+            let old = BoundedHistory { history, graph: self.number, history_from: self.history_from };
             let is_shown = match Effect::of(&entry) {
                 _ if entry.place.position >= self.history_from => true,
                 Effect::BlockPut(put) => old.shows_version(entry.place, id, put.version, kept_from)?,
@@ -155,10 +153,13 @@ impl Graph {
             if !is_shown {
                 break;
             }
-            versions.push(self.change(entry));
             before = entry.place;
+            if show(&self.change(entry)).is_break() {
+                break;
+            }
+            reading.let_go();
         }
-        Ok(versions)
+        Ok(())
     }
 
     /// The neighbours of a block as of a position, in the order of [`Graph::neighbours`]. Costs

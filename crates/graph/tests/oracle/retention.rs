@@ -55,15 +55,24 @@ fn told(world: &World<Graphs>) -> String {
         let from = graph.history_from();
         told += &format!("{name} from {from}\n");
         for id in (0..BLOCKS).map(id) {
-            let versions = graph.versions(&world.log, id, Place::END, usize::MAX).unwrap();
+            let page = |before: Place, count_max: usize| {
+                let mut page = Vec::new();
+                let mut show = |change: &GraphChange<'_>| {
+                    page.push((change.place, format!("{change:?}")));
+                    if page.len() == count_max { Wants::Break(()) } else { Wants::Continue(()) }
+                };
+                graph.versions(&world.log, id, before, &mut show).unwrap();
+                page
+            };
+            let versions = page(Place::END, usize::MAX);
             told += &format!("{id}: {versions:?}\n");
             // Pages of one each give the same result.
             let (mut before, mut pages) = (Place::END, Vec::new());
-            while let Some(change) = graph.versions(&world.log, id, before, 1).unwrap().pop() {
-                before = change.place;
+            while let Some(change) = page(before, 1).pop() {
+                before = change.0;
                 pages.push(change);
             }
-            assert_eq!(format!("{pages:?}"), format!("{versions:?}"));
+            assert_eq!(pages, versions);
         }
         let next = Place::new(from, 0);
         let mut show = |change: &GraphChange<'_>| {
@@ -218,14 +227,15 @@ fn as_many_versions_of_a_block_are_kept_as_are_asked_for_and_those_of_one_delete
         set(&mut world, Command::TrimHistory(TrimHistory { graph: "g", from }));
         let found = |world: &World<Graphs>| -> Vec<u64> {
             let graph = world.model.graph("g").unwrap();
-            let changes = graph.versions(&world.log, BlockId::of_name("block"), Place::END, usize::MAX).unwrap();
-            changes
-                .iter()
-                .filter_map(|change| match change.what {
-                    quire_graph::GraphChangeKind::BlockPut(block) => Some(block.version.get()),
-                    _ => None,
-                })
-                .collect()
+            let mut versions = Vec::new();
+            let mut show = |change: &GraphChange<'_>| {
+                if let quire_graph::GraphChangeKind::BlockPut(block) = change.what {
+                    versions.push(block.version.get());
+                }
+                Wants::Continue(())
+            };
+            graph.versions(&world.log, BlockId::of_name("block"), Place::END, &mut show).unwrap();
+            versions
         };
         assert_eq!(found(&world), kept);
         compact(&mut world, 0..=u64::MAX);

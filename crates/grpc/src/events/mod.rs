@@ -23,6 +23,7 @@ use crate::app::{App, ServiceComponents};
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, refused};
 use crate::idempotency::{self, CallKey};
+use crate::metering::claimed;
 use crate::pages::PageStream;
 use crate::proto::events_server::Events;
 use crate::proto::{
@@ -154,8 +155,7 @@ impl Events for EventsService {
         &self,
         request: Request<ListSubscriptionsRequest>,
     ) -> Result<Response<ListSubscriptionsResponse>, Status> {
-        let subscriptions = named::list(&self.app(), &request.into_inner().store).await?;
-        Ok(Response::new(ListSubscriptionsResponse { subscriptions }))
+        named::list(&self.app(), &request.into_inner().store).await.map(claimed)
     }
 
     async fn forget(&self, request: Request<ForgetEventsRequest>) -> Result<Response<ForgetEventsResponse>, Status> {

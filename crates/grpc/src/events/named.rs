@@ -4,14 +4,15 @@
 use bytes::Bytes;
 use quire::events::{self, Command};
 use quire::{Commit, Operation, Outcome, Part, ReadView, Resource, ResourceKind};
+use quire_access::budget::ByteClaim;
 use tonic::Status;
 
 use super::request;
 use crate::app::App;
-use crate::error::{failed, refused};
+use crate::error::{failed, overloaded, refused};
 use crate::proto::{
-    EventQuery, EventQueryItem, ForgetEventsRequest, NamedSubscription, PutSubscriptionRequest,
-    SetEventRetentionRequest,
+    EventQuery, EventQueryItem, ForgetEventsRequest, ListSubscriptionsResponse, NamedSubscription,
+    PutSubscriptionRequest, SetEventRetentionRequest,
 };
 
 /// Creates or changes a subscription.
@@ -47,17 +48,29 @@ fn commit(app: &App, command: Command<'_>) -> Result<impl Future<Output = Result
 }
 
 /// Lists the subscriptions of a store, except those of queues that the client may not describe.
-pub(super) async fn list(app: &App, store: &str) -> Result<Vec<NamedSubscription>, Status> {
+pub(super) async fn list(app: &App, store: &str) -> Result<(ListSubscriptionsResponse, ByteClaim), Status> {
     let resource = Resource::new(ResourceKind::Store, store);
     app.database().check_permission(resource, Operation::Describe).map_err(failed)?;
+    let mut claim = app.caller().claim();
     let ticket = app.database().read_permitted(|view| {
         let number = view.events.store(store);
         let own = view.events.subscriptions().filter(|(_, found)| Some(found.store) == number);
         // The queue of the deliveries has the name of the subscription.
         let shown = own.filter(|(name, _)| view.shows(ResourceKind::Queue, name));
-        shown.map(|(name, found)| message(view, name, found)).collect()
+        let within = shown.map(|(name, found)| claim.grow(bytes_of(name, found)).map(|()| message(view, name, found)));
+        within.collect::<Result<Vec<_>, _>>()
     });
-    ticket.map_err(failed)?.await.map_err(failed)
+    let subscriptions = ticket.map_err(failed)?.await.map_err(failed)?.map_err(overloaded)?;
+    Ok((ListSubscriptionsResponse { subscriptions }, claim))
+}
+
+/// The memory of the message of a subscription.
+fn bytes_of(name: &str, subscription: &events::Subscription) -> usize {
+    let types =
+        |item: &events::QueryItem<'_>| item.types.iter().map(|name| size_of::<String>() + name.len()).sum::<usize>();
+    let tags = |item: &events::QueryItem<'_>| item.tags.iter().map(|tag| size_of::<Bytes>() + tag.len()).sum::<usize>();
+    let item = |item| size_of::<EventQueryItem>() + types(item) + tags(item);
+    size_of::<NamedSubscription>() + name.len() + subscription.query.items.iter().map(item).sum::<usize>()
 }
 
 fn message(view: &ReadView<'_>, name: &str, subscription: &events::Subscription) -> NamedSubscription {

@@ -179,7 +179,7 @@ impl PagedResult for MissingPages {
         let resource = Resource::new(ResourceKind::Graph, &self.graph);
         let found = app.database().read_for(resource, Operation::Read, |view| {
             let graph = view.graphs.graph(&self.graph)?;
-            let (found, next) = graph.missing_blocks(from, usize::MAX, SLOTS_AT_ONCE);
+            let (found, next) = graph.missing_blocks(from, PAGE_ITEMS_MAX, SLOTS_AT_ONCE);
             let degree = |id, direction| graph.degree(id, direction, &[]) as u64;
             let message = |(_, id)| missing_response::MissingBlock {
                 id: message::id(id),

@@ -32,6 +32,14 @@ pub(super) fn bytes_of(block: &proto::Block) -> usize {
     64 + block.name.len() + block.source.len() + block.metadata.len() + block.content.len()
 }
 
+/// The memory of the message of a block.
+pub(super) fn bytes_within(block: &graph::Block<'_>) -> usize {
+    let tags: usize = block.tags().map(|tag| size_of::<String>() + tag.len()).sum();
+    let name = block.name.map_or(0, str::len);
+    let texts = name + block.kind.len() + block.source.len();
+    size_of::<proto::Block>() + block.id.as_bytes().len() + tags + texts + block.metadata.len() + block.content.len()
+}
+
 pub(crate) fn reply(reply: &graph::Reply) -> GraphReply {
     let kind = match *reply {
         graph::Reply::BlockPut { block, version, created } => {

@@ -16,15 +16,17 @@ mod walks;
 use std::sync::Arc;
 
 use prost::Message as _;
-use quire::graph::{BlockId, Direction};
+use quire::graph::{Block, BlockId, Direction, GraphChange, GraphChangeKind, Wants};
 use quire::{GraphSnapshot, Operation, Outcome, Place, Position, Reply, Resource, ResourceKind};
 use quire_access::BoundedRequest;
+use quire_access::budget::ByteClaim;
 use tonic::{Request, Response, Status};
 
 use crate::app::{App, ServiceComponents};
 use crate::aside::{INLINE_BYTES_MAX, aside};
-use crate::error::{failed, invalid, not_found, refused_part, too_large};
+use crate::error::{failed, invalid, not_found, overloaded, refused_part, too_large};
 use crate::idempotency::{self, CallKey};
+use crate::metering::claimed;
 use crate::pages::PageStream;
 use crate::proto::graph_server::Graph;
 use crate::proto::{self, get_blocks_response, get_versions_response};
@@ -54,17 +56,19 @@ impl GraphService {
         self.components.call()
     }
 
-    /// Reads the graph as of a position, on another thread.
+    /// Reads the graph as of a position, on another thread. `look` claims the memory of long
+    /// messages.
     async fn read<T: Send + 'static>(
         &self,
         graph: String,
         at: Option<u64>,
-        look: impl FnOnce(&GraphSnapshot) -> Result<T, Status> + Send + 'static,
+        look: impl FnOnce(&GraphSnapshot, &mut ByteClaim) -> Result<T, Status> + Send + 'static,
     ) -> Result<Response<T>, Status> {
         let app = self.app();
-        let request = BoundedRequest::begin(app.database());
+        let (request, mut claim) = (BoundedRequest::begin(app.database()), app.caller().claim());
         let app = app.within(&request);
-        aside(move || look(&snapshot(&app, &graph, at.map(Position::new))?)).await.map(Response::new)
+        let read = move || Ok((look(&snapshot(&app, &graph, at.map(Position::new))?, &mut claim)?, claim));
+        aside(read).await.map(claimed)
     }
 }
 
@@ -81,6 +85,29 @@ fn block_ids(blocks: &[proto::BlockRef]) -> Result<Vec<BlockId>, Status> {
         return Err(invalid(format!("too many blocks in a call: {}, at most {BLOCKS_MAX}", blocks.len())));
     }
     request::ids("block", blocks)
+}
+
+/// The blocks of a call: their metadata and content are bounded, and their memory is claimed.
+#[derive(Debug)]
+struct BlocksOfCall<'c> {
+    claim: &'c mut ByteClaim,
+    bytes: usize,
+}
+
+impl<'c> BlocksOfCall<'c> {
+    fn new(claim: &'c mut ByteClaim) -> Self {
+        BlocksOfCall { claim, bytes: 0 }
+    }
+
+    /// The message of the next block.
+    fn message(&mut self, block: &Block<'_>) -> Result<proto::Block, Status> {
+        self.bytes += block.metadata.len() + block.content.len();
+        if self.bytes > BLOCKS_BYTES_MAX {
+            return Err(too_many_bytes());
+        }
+        self.claim.grow(message::bytes_within(block)).map_err(overloaded)?;
+        Ok(message::block(block))
+    }
 }
 
 fn too_many_bytes() -> Status {
@@ -151,13 +178,10 @@ impl Graph for GraphService {
     ) -> Result<Response<proto::GetBlocksResponse>, Status> {
         let proto::GetBlocksRequest { graph, blocks, at } = request.into_inner();
         let ids = block_ids(&blocks)?;
-        self.read(graph, at, move |snapshot| {
-            let mut bytes = 0;
+        self.read(graph, at, move |snapshot, claim| {
+            let mut messages = BlocksOfCall::new(claim);
             let mut found = |id| {
-                let block = snapshot.block(id, |block| {
-                    bytes += block.metadata.len() + block.content.len();
-                    if bytes > BLOCKS_BYTES_MAX { Err(too_many_bytes()) } else { Ok(message::block(block)) }
-                });
+                let block = snapshot.block(id, |block| messages.message(block));
                 Ok(get_blocks_response::FoundBlock { block: block.map_err(failed)?.transpose()? })
             };
             let blocks = ids.into_iter().map(&mut found).collect::<Result<_, Status>>()?;
@@ -169,7 +193,7 @@ impl Graph for GraphService {
     async fn exists(&self, request: Request<proto::ExistsRequest>) -> Result<Response<proto::ExistsResponse>, Status> {
         let proto::ExistsRequest { graph, blocks, at } = request.into_inner();
         let ids = block_ids(&blocks)?;
-        self.read(graph, at, move |snapshot| {
+        self.read(graph, at, move |snapshot, _| {
             let exists = ids.into_iter().map(|id| snapshot.contains(id)).collect::<Result<_, _>>().map_err(failed)?;
             Ok(proto::ExistsResponse { exists, position: snapshot.at().get() })
         })
@@ -183,21 +207,30 @@ impl Graph for GraphService {
         let proto::GetVersionsRequest { graph, block, before, limit } = request.into_inner();
         let id = request::id("block", block.as_ref())?;
         let limit = limit.map_or(VERSIONS.0, |limit| (limit as usize).min(VERSIONS.1));
-        self.read(graph, None, move |snapshot| {
+        self.read(graph, None, move |snapshot, claim| {
             let before = before.map_or(Place::END, |before| Place::new(Position::new(before), 0));
-            let versions = snapshot.look(|graph| {
-                let changes = graph.versions(snapshot.history(), id, before, limit)?;
-                let version = |change: &quire::graph::GraphChange<'_>| get_versions_response::BlockChange {
-                    position: change.place.position.get(),
-                    time_us: change.time.as_micros(),
-                    put: match &change.what {
-                        quire::graph::GraphChangeKind::BlockPut(block) => Some(message::block(block)),
-                        _ => None,
+            let (mut versions, mut refused, mut messages) = (Vec::new(), Ok(()), BlocksOfCall::new(claim));
+            let mut show = |change: &GraphChange<'_>| {
+                if versions.len() == limit {
+                    return Wants::Break(());
+                }
+                let put = match &change.what {
+                    GraphChangeKind::BlockPut(block) => match messages.message(block) {
+                        Ok(message) => Some(message),
+                        Err(status) => {
+                            refused = Err(status);
+                            return Wants::Break(());
+                        }
                     },
+                    _ => None,
                 };
-                Ok(changes.iter().map(version).collect())
-            });
-            Ok(proto::GetVersionsResponse { versions: versions.map_err(failed)? })
+                let (position, time_us) = (change.place.position.get(), change.time.as_micros());
+                versions.push(get_versions_response::BlockChange { position, time_us, put });
+                Wants::Continue(())
+            };
+            let looked = snapshot.look(|graph| Ok(graph.versions(snapshot.history(), id, before, &mut show)?));
+            looked.map_err(failed)?;
+            refused.map(|()| proto::GetVersionsResponse { versions })
         })
         .await
     }
@@ -208,14 +241,17 @@ impl Graph for GraphService {
     ) -> Result<Response<proto::GetEdgeResponse>, Status> {
         let proto::GetEdgeRequest { graph, source, r#type, target, at } = request.into_inner();
         let (source, target) = (request::id("source", source.as_ref())?, request::id("target", target.as_ref())?);
-        self.read(graph, at, move |snapshot| {
-            let found = snapshot.edge(source, &r#type, target, |edge| proto::GetEdgeResponse {
-                properties: bytes::Bytes::copy_from_slice(edge.properties),
-                time_us: edge.time.as_micros(),
-                position: edge.place.position.get(),
+        self.read(graph, at, move |snapshot, claim| {
+            let found = snapshot.edge(source, &r#type, target, |edge| {
+                claim.grow(edge.properties.len()).map_err(overloaded)?;
+                Ok(proto::GetEdgeResponse {
+                    properties: bytes::Bytes::copy_from_slice(edge.properties),
+                    time_us: edge.time.as_micros(),
+                    position: edge.place.position.get(),
+                })
             });
             let missing = || not_found(format!("unknown edge {:?} from {source} to {target}", r#type));
-            found.map_err(failed)?.ok_or_else(missing)
+            found.map_err(failed)?.ok_or_else(missing)?
         })
         .await
     }
@@ -223,7 +259,7 @@ impl Graph for GraphService {
     async fn degree(&self, request: Request<proto::DegreeRequest>) -> Result<Response<proto::DegreeResponse>, Status> {
         let proto::DegreeRequest { graph, block, types, at } = request.into_inner();
         let block = request::id("block", block.as_ref())?;
-        self.read(graph, at, move |snapshot| {
+        self.read(graph, at, move |snapshot, _| {
             let types: Vec<&str> = types.iter().map(String::as_str).collect();
             let degree =
                 |direction| snapshot.degree(block, direction, &types).map(|edges| edges as u64).map_err(failed);

@@ -11,7 +11,7 @@ use tonic::Status;
 
 use super::{message, request, snapshot};
 use crate::app::App;
-use crate::error::{failed, invalid, overloaded, too_large, unknown_block};
+use crate::error::{CallFailure, failed, invalid, overloaded, too_large, unknown_block};
 use crate::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream};
 use crate::proto::{self, BlockRef, BlockSet, WalkRequest};
 
@@ -113,7 +113,7 @@ impl WalkQuery {
     }
 
     /// Passes the plan to `walk`.
-    fn with<T>(&self, walk: impl FnOnce(WalkPlan<'_>) -> Result<T, WalkFailure>) -> Result<T, Status> {
+    fn with<T>(&self, walk: impl FnOnce(WalkPlan<'_>) -> Result<T, CallFailure>) -> Result<T, Status> {
         let edge_types: Vec<&str> = self.types.iter().map(String::as_str).collect();
         let walked = self.filter.with(|filter| {
             walk(WalkPlan {
@@ -130,7 +130,7 @@ impl WalkQuery {
                 results_max: self.results_max.unwrap_or(usize::MAX),
             })
         });
-        walked.map_err(|WalkFailure(status)| status)
+        walked.map_err(|CallFailure(status)| status)
     }
 
     /// Checks that the walk has starts, as walks and paths must.
@@ -161,16 +161,6 @@ impl WalkQuery {
     }
 }
 
-/// The error of a walk.
-#[derive(Debug)]
-struct WalkFailure(Status);
-
-impl From<quire::Error> for WalkFailure {
-    fn from(error: quire::Error) -> Self {
-        WalkFailure(failed(error))
-    }
-}
-
 /// The memory of a walk and its results, until they are sent.
 #[derive(Debug)]
 struct WalkMemory(ByteClaim);
@@ -181,9 +171,9 @@ impl WalkMemory {
     }
 
     /// Claims or releases bytes, so that the claim has `bytes`.
-    fn cover(&mut self, bytes: usize) -> Result<(), WalkFailure> {
+    fn cover(&mut self, bytes: usize) -> Result<(), CallFailure> {
         self.0.shrink_to(bytes);
-        self.grow(bytes - self.0.bytes()).map_err(WalkFailure)
+        self.grow(bytes - self.0.bytes()).map_err(CallFailure)
     }
 
     fn grow(&mut self, bytes: usize) -> Result<(), Status> {

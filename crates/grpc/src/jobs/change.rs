@@ -5,18 +5,20 @@ use std::sync::Arc;
 use prost::Message as _;
 use quire::jobs::{BulkProgress, Change, Command, Filter, JobId, JobState, Priority, Reply, States};
 use quire::{PermittedView, Timestamp};
+use quire_access::budget::ByteClaim;
 use tonic::Status;
 
 use super::request::{CommandReply, attempts, chosen, small, submit_each};
 use super::{answered, one};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
-use crate::error::{ItemFault, failed};
+use crate::error::{ItemFault, failed, overloaded};
 use crate::idempotency::CallKey;
 use crate::proto::bulks_response::Bulk;
 use crate::proto::job_change::{Retry, What};
 use crate::proto::{
-    BeginBulkRequest, BulksRequest, ChangeJobsRequest, ChangeResult, JobChange, JobFilter, change_jobs_request,
+    BeginBulkRequest, BulksRequest, BulksResponse, ChangeJobsRequest, ChangeResult, JobChange, JobFilter,
+    change_jobs_request,
 };
 
 /// The change in a message.
@@ -128,22 +130,26 @@ pub(super) async fn begin_bulk(app: &App, request: BeginBulkRequest) -> Result<S
 }
 
 /// Reports the progress of the bulk changes that the client may see.
-pub(super) async fn bulks(app: &App, request: BulksRequest) -> Result<Vec<Bulk>, Status> {
+pub(super) async fn bulks(app: &App, request: BulksRequest) -> Result<(BulksResponse, ByteClaim), Status> {
     let of = |(bulk, progress): (quire::jobs::BulkId, BulkProgress)| {
         let BulkProgress { looked_at, changed, refused, done, stopped } = progress;
         Bulk { bulk: bulk.to_string(), looked_at, changed, refused, done, stopped }
     };
+    let mut claim = app.caller().claim();
     let look = |view: &PermittedView<'_>| {
         let mut shown = Vec::new();
         for (bulk, progress) in view.jobs.bulks() {
-            if view.shows_bulk(bulk)? {
-                shown.push(of((bulk, progress)));
+            if view.shows_bulk(bulk).map_err(|error| failed(error.into()))? {
+                let message = of((bulk, progress));
+                if request.bulk.is_empty() || message.bulk == request.bulk {
+                    claim.grow(size_of::<Bulk>() + message.encoded_len()).map_err(overloaded)?;
+                    shown.push(message);
+                }
             }
         }
-        Ok::<_, quire::Error>(shown)
+        Ok::<_, Status>(shown)
     };
     let ticket = app.database().read_permitted(look).map_err(failed)?;
-    let mut all = ticket.await.map_err(failed)?.map_err(failed)?;
-    all.retain(|bulk| request.bulk.is_empty() || bulk.bulk == request.bulk);
-    Ok(all)
+    let bulks = ticket.await.map_err(failed)??;
+    Ok((BulksResponse { bulks }, claim))
 }

@@ -31,6 +31,7 @@ use crate::app::{App, ServiceComponents};
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, invalid, overloaded, refused, stopping};
 use crate::idempotency::{self, CallKey};
+use crate::metering::claimed;
 use crate::pages::PageStream;
 use crate::proto::jobs_server::Jobs;
 use crate::proto::{
@@ -230,11 +231,11 @@ impl Jobs for JobsService {
     }
 
     async fn get(&self, request: Request<GetJobsRequest>) -> Result<Response<GetJobsResponse>, Status> {
-        Ok(Response::new(GetJobsResponse { jobs: read::get(&self.app(), request.into_inner()).await? }))
+        read::get(&self.app(), request.into_inner()).await.map(claimed)
     }
 
     async fn search(&self, request: Request<SearchJobsRequest>) -> Result<Response<SearchJobsResponse>, Status> {
-        Ok(Response::new(read::search(&self.app(), request.into_inner()).await?))
+        read::search(&self.app(), request.into_inner()).await.map(claimed)
     }
 
     async fn begin_bulk(&self, request: Request<BeginBulkRequest>) -> Result<Response<BeginBulkResponse>, Status> {
@@ -242,11 +243,11 @@ impl Jobs for JobsService {
     }
 
     async fn bulks(&self, request: Request<BulksRequest>) -> Result<Response<BulksResponse>, Status> {
-        Ok(Response::new(BulksResponse { bulks: change::bulks(&self.app(), request.into_inner()).await? }))
+        change::bulks(&self.app(), request.into_inner()).await.map(claimed)
     }
 
     async fn queues(&self, request: Request<QueuesRequest>) -> Result<Response<QueuesResponse>, Status> {
-        Ok(Response::new(QueuesResponse { queues: queues::queues(&self.app(), request.into_inner()).await? }))
+        queues::queues(&self.app(), request.into_inner()).await.map(claimed)
     }
 
     async fn set_queue(&self, request: Request<SetQueueRequest>) -> Result<Response<SetQueueResponse>, Status> {

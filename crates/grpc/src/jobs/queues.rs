@@ -3,26 +3,38 @@
 use quire::jobs::{Command, JobState, QueueChange, QueueStats, Rate, Reply};
 use quire::{Commit, Outcome, Part, jobs};
 use quire_access::BoundedRequest;
+use quire_access::budget::ByteClaim;
 use tonic::Status;
 
 use super::{answered, one};
 use crate::app::App;
 use crate::aside::aside;
-use crate::error::{failed, invalid, refused};
+use crate::error::{failed, invalid, overloaded, refused};
 use crate::proto::queues_response::Queue;
 use crate::proto::start_rate::{Kind, SlidingWindow, TokenBucket};
-use crate::proto::{QueueSettings, QueuesRequest, SetQueueRequest, StartRate};
+use crate::proto::{QueueSettings, QueuesRequest, QueuesResponse, SetQueueRequest, StartRate};
 
 /// The requested queues that exist.
-pub(super) async fn queues(app: &App, request: QueuesRequest) -> Result<Vec<Queue>, Status> {
-    let bounded = BoundedRequest::begin(app.database());
+pub(super) async fn queues(app: &App, request: QueuesRequest) -> Result<(QueuesResponse, ByteClaim), Status> {
+    let (bounded, mut claim) = (BoundedRequest::begin(app.database()), app.caller().claim());
     let database = bounded.database().clone();
-    let listed = move || match request.queues {
-        all if all.is_empty() => database.visit_queues(usize::MAX, queue),
-        named => database.visit_queues_named(named, queue),
-    };
-    aside(move || listed().map_err(failed)).await
+    aside(move || {
+        let mut within = |name: &str, stats, settings| {
+            claim.grow(QUEUE_BYTES + name.len()).map_err(overloaded)?;
+            Ok(queue(name, stats, settings))
+        };
+        let listed = match request.queues {
+            all if all.is_empty() => database.visit_queues(usize::MAX, &mut within),
+            named => database.visit_queues_named(named, &mut within),
+        };
+        let queues = listed.map_err(failed)?.into_iter().collect::<Result<_, Status>>()?;
+        Ok((QueuesResponse { queues }, claim))
+    })
+    .await
 }
+
+/// The memory of a queue in a list without its name: its counts by state and its settings.
+const QUEUE_BYTES: usize = 1 << 10;
 
 fn queue(name: &str, stats: QueueStats, settings: jobs::QueueSettings) -> Queue {
     let jobs = JobState::ALL.into_iter().map(|state| (state.name().to_owned(), stats.of(state))).collect();

@@ -7,6 +7,7 @@ use prost::Message as _;
 use quire::jobs::{Cursor, HistoryPage, JobEvent, JobId, JobState, JobView, Status as Standing, Transition};
 use quire::{Operation, Timestamp};
 use quire_access::BoundedRequest;
+use quire_access::budget::ByteClaim;
 use tonic::Status;
 
 use super::change::{filter, job_id, jobs_of, tags_of};
@@ -14,7 +15,7 @@ use super::reply::MESSAGE_BYTES;
 use crate::app::App;
 use crate::aside::aside;
 use crate::error::{failed, invalid, overloaded, too_large};
-use crate::proto::{GetJobsRequest, Job, JobStep, SearchJobsRequest, SearchJobsResponse};
+use crate::proto::{GetJobsRequest, GetJobsResponse, Job, JobStep, SearchJobsRequest, SearchJobsResponse};
 
 /// Maximum number of job ids in a call.
 const JOBS_MAX: usize = 1_024;
@@ -101,10 +102,9 @@ fn message(job: JobView, history: HistoryPage) -> Job {
 
 /// Reads those of these jobs that the client may see, each with up to `steps_max` steps. It stops
 /// before the job that would exceed `bytes_max`, unless it is the first. Returns how many ids were
-/// read. The memory of the jobs is claimed while they are read; the response then claims its own.
-fn jobs(app: &App, ids: &[JobId], steps: usize, bytes_max: usize) -> Result<(Vec<Job>, usize), Status> {
-    let (mut jobs, mut bytes): (Vec<Job>, _) = (Vec::with_capacity(ids.len()), 0);
-    let mut claim = app.caller().claim();
+/// read, and the memory of the jobs.
+fn jobs(app: &App, ids: &[JobId], steps: usize, bytes_max: usize) -> Result<(Vec<Job>, usize, ByteClaim), Status> {
+    let (mut jobs, mut bytes, mut claim): (Vec<Job>, _, _) = (Vec::new(), 0, app.caller().claim());
     let mut told = 0;
     while told < ids.len() {
         let some = &ids[told..ids.len().min(told + JOBS_AT_ONCE)];
@@ -120,7 +120,7 @@ fn jobs(app: &App, ids: &[JobId], steps: usize, bytes_max: usize) -> Result<(Vec
                         steps => view.jobs.history(view.history, *id, None, steps).map_err(unreadable)?,
                     };
                     let job = message(job, history);
-                    claim.grow(job.encoded_len()).map_err(overloaded)?;
+                    claim.grow(size_of::<Job>() + job.encoded_len()).map_err(overloaded)?;
                     bytes += job.encoded_len();
                     if bytes > bytes_max && !jobs.is_empty() {
                         return Ok((number, false));
@@ -140,11 +140,11 @@ fn jobs(app: &App, ids: &[JobId], steps: usize, bytes_max: usize) -> Result<(Vec
             break;
         }
     }
-    Ok((jobs, told))
+    Ok((jobs, told, claim))
 }
 
 /// Reads jobs by their ids.
-pub(super) async fn get(app: &Arc<App>, request: GetJobsRequest) -> Result<Vec<Job>, Status> {
+pub(super) async fn get(app: &Arc<App>, request: GetJobsRequest) -> Result<(GetJobsResponse, ByteClaim), Status> {
     if request.jobs.len() > JOBS_MAX || request.steps > STEPS_MAX {
         return Err(invalid(format!("a call may request at most {JOBS_MAX} jobs, with at most {STEPS_MAX} steps")));
     }
@@ -152,14 +152,17 @@ pub(super) async fn get(app: &Arc<App>, request: GetJobsRequest) -> Result<Vec<J
     let bounded = BoundedRequest::begin(app.database());
     let app = app.within(&bounded);
     aside(move || match jobs(&app, &ids, request.steps as usize, GET_BYTES_MAX)? {
-        (jobs, told) if told == ids.len() => Ok(jobs),
+        (jobs, told, claim) if told == ids.len() => Ok((GetJobsResponse { jobs }, claim)),
         _ => Err(too_large(format!("these jobs exceed {GET_BYTES_MAX} bytes: request fewer at once"))),
     })
     .await
 }
 
 /// A page of the jobs that a filter matches.
-pub(super) async fn search(app: &Arc<App>, request: SearchJobsRequest) -> Result<SearchJobsResponse, Status> {
+pub(super) async fn search(
+    app: &Arc<App>,
+    request: SearchJobsRequest,
+) -> Result<(SearchJobsResponse, ByteClaim), Status> {
     let limit = if request.limit == 0 { LIMIT_DEFAULT } else { request.limit };
     if limit > LIMIT_MAX {
         return Err(invalid(format!("limit must be at most {LIMIT_MAX}, got {limit}")));
@@ -176,10 +179,10 @@ pub(super) async fn search(app: &Arc<App>, request: SearchJobsRequest) -> Result
         let mut limit = limit as usize;
         loop {
             let page = app.database().search_jobs(&filter, after, limit).map_err(failed)?;
-            let (jobs, told) = jobs(&app, &page.jobs, 0, MESSAGE_BYTES)?;
+            let (jobs, told, claim) = jobs(&app, &page.jobs, 0, MESSAGE_BYTES)?;
             if told == page.jobs.len() {
                 let next = page.next.map(|next| next.to_string()).unwrap_or_default();
-                return Ok(SearchJobsResponse { jobs, next });
+                return Ok((SearchJobsResponse { jobs, next }, claim));
             }
             // A page of the jobs that fit, with the place where the next one continues.
             limit = told;

@@ -6,12 +6,13 @@ use quire::events::EventPosition;
 use quire::streams::{Command, Committer, TopicRef};
 use quire::{Commit, Database, NextEvent, Operation, Part, ReadView, Resource, ResourceKind, Sequence, Source};
 use quire_access::BoundedRequest;
+use quire_access::budget::ByteClaim;
 use tonic::Status;
 
 use super::records::{offset_at_time, start_of};
 use crate::app::App;
 use crate::aside::aside;
-use crate::error::{ItemFault, failed, invalid, not_found, overloaded, refused};
+use crate::error::{CallFailure, ItemFault, failed, invalid, not_found, overloaded, refused};
 use crate::jobs::request::chosen;
 use crate::proto::describe_group_response::{Member, Offset, offset};
 use crate::proto::list_groups_response::Group;
@@ -20,9 +21,8 @@ use crate::proto::reset_offsets_response::PartitionOffset;
 use crate::proto::{DescribeGroupResponse, ListGroupsResponse, ResetOffsetsRequest, ResetOffsetsResponse};
 
 /// Lists the groups.
-pub(super) async fn list(app: &App) -> Result<ListGroupsResponse, Status> {
+pub(super) async fn list(app: &App) -> Result<(ListGroupsResponse, ByteClaim), Status> {
     let now = app.database().now();
-    // The transport claims the encoded bytes.
     let mut claim = app.caller().claim();
     let groups = app.database().read_permitted(|view| {
         let shown = || view.streams.groups().filter(|group| view.shows(ResourceKind::Group, group.name));
@@ -41,23 +41,25 @@ pub(super) async fn list(app: &App) -> Result<ListGroupsResponse, Status> {
         Ok(shown().map(group).collect())
     });
     let groups = groups.map_err(failed)?.await.map_err(failed)?;
-    Ok(ListGroupsResponse { groups: groups.map_err(overloaded)? })
+    Ok((ListGroupsResponse { groups: groups.map_err(overloaded)? }, claim))
 }
 
 /// Returns the members of a group, its offsets and its lag.
-pub(super) async fn describe(app: &App, group: String) -> Result<DescribeGroupResponse, Status> {
-    let bounded = BoundedRequest::begin(app.database());
+pub(super) async fn describe(app: &App, group: String) -> Result<(DescribeGroupResponse, ByteClaim), Status> {
+    let (bounded, mut claim) = (BoundedRequest::begin(app.database()), app.caller().claim());
     let database = bounded.database().clone();
     aside(move || {
-        let found = database.group(&group).describe().map_err(failed)?;
+        let claimed = |bytes| claim.grow(bytes).map_err(|refusal| CallFailure(overloaded(refusal)));
+        let found = database.group(&group).describe_claiming(claimed).map_err(|CallFailure(status)| status)?;
         let found = found.ok_or_else(|| not_found(format!("unknown group {group:?}")))?;
-        Ok(DescribeGroupResponse {
+        let message = DescribeGroupResponse {
             generation: found.generation,
             protocol: found.protocol,
             members: found.members.into_iter().map(member).collect(),
             protected_in: found.protected_in,
             offsets: found.offsets.into_iter().map(shown).collect(),
-        })
+        };
+        Ok((message, claim))
     })
     .await
 }

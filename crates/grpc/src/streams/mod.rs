@@ -23,6 +23,7 @@ use crate::app::{App, ServiceComponents};
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{ItemFault, failed, refused, refused_record};
 use crate::idempotency::{self, CallKey};
+use crate::metering::claimed;
 use crate::pages::PageStream;
 use crate::proto::streams_server::Streams;
 use crate::proto::{
@@ -157,14 +158,14 @@ impl Streams for StreamsService {
     }
 
     async fn list_topics(&self, _request: Request<ListTopicsRequest>) -> Result<Response<ListTopicsResponse>, Status> {
-        Ok(Response::new(topics::list(&self.app())?))
+        topics::list(&self.app()).map(claimed)
     }
 
     async fn describe_topic(
         &self,
         request: Request<DescribeTopicRequest>,
     ) -> Result<Response<DescribeTopicResponse>, Status> {
-        Ok(Response::new(topics::describe(&self.app(), request.into_inner().topic).await?))
+        topics::describe(&self.app(), request.into_inner().topic).await.map(claimed)
     }
 
     async fn create_topic(
@@ -212,14 +213,14 @@ impl Streams for StreamsService {
     }
 
     async fn list_groups(&self, _request: Request<ListGroupsRequest>) -> Result<Response<ListGroupsResponse>, Status> {
-        Ok(Response::new(groups::list(&self.app()).await?))
+        groups::list(&self.app()).await.map(claimed)
     }
 
     async fn describe_group(
         &self,
         request: Request<DescribeGroupRequest>,
     ) -> Result<Response<DescribeGroupResponse>, Status> {
-        Ok(Response::new(groups::describe(&self.app(), request.into_inner().group).await?))
+        groups::describe(&self.app(), request.into_inner().group).await.map(claimed)
     }
 
     async fn delete_group(

@@ -1,8 +1,9 @@
 //! Reads of topics: the list, and one topic with its partitions.
 
 use quire::streams::TopicSettings;
-use quire::{Database, PartitionStatistics, ResourceKind, TopicStatistics};
+use quire::{Database, Operation, PartitionStatistics, ReadView, Resource, ResourceKind, TopicStatistics};
 use quire_access::BoundedRequest;
+use quire_access::budget::ByteClaim;
 use tonic::Status;
 
 use crate::app::App;
@@ -13,9 +14,11 @@ use crate::proto::describe_topic_response::Partition;
 use crate::proto::list_topics_response::Topic;
 use crate::proto::{DescribeTopicResponse, ListTopicsResponse};
 
+/// The memory of a partition: as read, and in the message.
+const PARTITION_BYTES: usize = size_of::<PartitionStatistics>() + size_of::<Partition>();
+
 /// Lists the topics.
-pub(super) fn list(app: &App) -> Result<ListTopicsResponse, Status> {
-    // The transport claims the encoded bytes.
+pub(super) fn list(app: &App) -> Result<(ListTopicsResponse, ByteClaim), Status> {
     let mut claim = app.caller().claim();
     let topics = app.database().read_published_permitted(|view| {
         let shown = || view.streams.topics().filter(|topic| view.shows(ResourceKind::Topic, topic.name));
@@ -25,17 +28,25 @@ pub(super) fn list(app: &App) -> Result<ListTopicsResponse, Status> {
             |topic: quire::streams::TopicInfo<'_>| Topic { topic: topic.name.to_owned(), partitions: topic.partitions };
         Ok(shown().map(topic).collect())
     });
-    Ok(ListTopicsResponse { topics: topics.map_err(failed)?.map_err(overloaded)? })
+    Ok((ListTopicsResponse { topics: topics.map_err(failed)?.map_err(overloaded)? }, claim))
 }
 
 /// Returns the settings of a topic, and the offsets of its partitions.
-pub(super) async fn describe(app: &App, topic: String) -> Result<DescribeTopicResponse, Status> {
-    let bounded = BoundedRequest::begin(app.database());
+pub(super) async fn describe(app: &App, topic: String) -> Result<(DescribeTopicResponse, ByteClaim), Status> {
+    let (bounded, claim) = (BoundedRequest::begin(app.database()), app.caller().claim());
     let database = bounded.database().clone();
-    aside(move || described(&database, &topic)).await
+    aside(move || described(&database, &topic, claim)).await
 }
 
-fn described(database: &Database, topic: &str) -> Result<DescribeTopicResponse, Status> {
+fn described(
+    database: &Database,
+    topic: &str,
+    mut claim: ByteClaim,
+) -> Result<(DescribeTopicResponse, ByteClaim), Status> {
+    let resource = Resource::new(ResourceKind::Topic, topic);
+    let look = |view: &ReadView<'_>| view.streams.topic_named(topic).map_or(0, |topic| topic.partitions);
+    let count = database.read_published_for(resource, Operation::Describe, look).map_err(failed)?;
+    claim.grow(count as usize * PARTITION_BYTES).map_err(overloaded)?;
     let TopicStatistics { settings, protected_for, partitions } = database.topic(topic).statistics().map_err(failed)?;
     let partition = |PartitionStatistics { partition, start, next, unreadable, bytes }| Partition {
         partition,
@@ -47,7 +58,7 @@ fn described(database: &Database, topic: &str) -> Result<DescribeTopicResponse, 
     let partitions: Vec<Partition> = partitions.into_iter().map(partition).collect();
     let written = partitions.iter().map(|partition| partition.next).sum();
     let settings = Some(shown(settings, database.batch_bytes_max()));
-    Ok(DescribeTopicResponse { settings, protected_for, partitions, written })
+    Ok((DescribeTopicResponse { settings, protected_for, partitions, written }, claim))
 }
 
 /// The settings, in a database whose batches have at most `batch_bytes_most` bytes.

@@ -1,6 +1,7 @@
 //! The server as its clients meet it: over a connection, with the generated clients.
 
 mod access;
+mod answers;
 mod commits;
 mod connections;
 mod events;

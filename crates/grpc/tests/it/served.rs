@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quire::{Builder, Database, Durability};
+use quire_access::budget::ByteBudget;
 use quire_access::{ConnectionCounters, Traffic};
 use quire_grpc::proto::events_client::EventsClient;
 use quire_grpc::proto::graph_client::GraphClient;
@@ -66,9 +67,21 @@ impl Served {
         (Served::serve(folder, Settings::default(), owner.clone()).await, owner)
     }
 
+    /// A server with a byte budget of its own, and its database without a guard.
+    pub(crate) async fn with_budget(budget: ByteBudget) -> (Self, Database) {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let owner = Database::builder(folder.path()).durability(Durability::Os).open().expect("opened");
+        (Served::serve_within(folder, Settings::default(), owner.clone(), budget).await, owner)
+    }
+
     async fn serve(folder: TempDir, settings: Settings, database: Database) -> Self {
+        Served::serve_within(folder, settings, database, ByteBudget::default()).await
+    }
+
+    async fn serve_within(folder: TempDir, settings: Settings, database: Database, budget: ByteBudget) -> Self {
         let any = "127.0.0.1:0".parse().expect("an address");
         let server = Server::bind_with(database, any, settings).await.expect("bound").without_audit();
+        let server = server.with_budget(budget);
         let (connections, traffic) = (server.connections(), Arc::<Traffic>::default());
         let server = server.counting(Arc::clone(&traffic));
         let (stop, stopped) = oneshot::channel();

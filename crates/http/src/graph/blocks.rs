@@ -114,21 +114,33 @@ pub(crate) async fn versions(
         let before = before.unwrap_or_else(|| snapshot.at().next());
         let mut claim = app.memory.claim();
         let versions = snapshot.look(|graph| {
-            let mut changes = graph.versions(snapshot.history(), id, Place::new(before, 0), limit + 1)?;
-            let is_cut = changes.len() > limit;
-            changes.truncate(limit);
-            let next = changes.last().filter(|_| is_cut).map(|change| change.place.position.to_string());
-            let version = |change: &quire::graph::GraphChange<'_>| {
+            let (mut versions, mut refused) = (Vec::new(), None);
+            let (mut last, mut next) = (None::<String>, None);
+            graph.versions(snapshot.history(), id, Place::new(before, 0), &mut |change| {
+                if versions.len() == limit {
+                    next = last.take();
+                    return Wants::Break(());
+                }
                 let position = change.place.position.get();
-                Ok(match &change.what {
-                    GraphChangeKind::BlockPut(block) => {
-                        VersionReply::Put { position, block: Box::new(block_within(&mut claim, block)?) }
+                let version = match &change.what {
+                    GraphChangeKind::BlockPut(block) => block_within(&mut claim, block)
+                        .map(|block| VersionReply::Put { position, block: Box::new(block) }),
+                    _ => Ok(VersionReply::Deleted { position, time_ms: change.time.as_millis() }),
+                };
+                match version {
+                    Ok(version) => versions.push(version),
+                    Err(problem) => {
+                        refused = Some(problem);
+                        return Wants::Break(());
                     }
-                    _ => VersionReply::Deleted { position, time_ms: change.time.as_millis() },
-                })
-            };
-            let versions: Result<Vec<_>, Problem> = changes.iter().map(version).collect();
-            Ok(versions.map(|versions| ListPage::of(versions, next, NoFacts {})))
+                }
+                last = Some(position.to_string());
+                Wants::Continue(())
+            })?;
+            Ok(match refused {
+                None => Ok(ListPage::of(versions, next, NoFacts {})),
+                Some(problem) => Err(problem),
+            })
         })?;
         JsonResponse::within(claim, &versions?)
     })

@@ -137,6 +137,18 @@ impl Group {
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`], [`ErrorKind::Failed`].
     pub fn describe(&self) -> Result<Option<GroupDescription>> {
+        self.describe_claiming(|_| Ok(()))
+    }
+
+    /// As [`Group::describe`]. Calls `claim` with the bytes of each member, topic and offset before
+    /// the description gets it.
+    ///
+    /// # Errors
+    /// As [`Group::describe`], and the error of `claim`, which ends the description.
+    pub fn describe_claiming<E: From<Error>>(
+        &self,
+        mut claim: impl FnMut(usize) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Option<GroupDescription>, E> {
         let own = Resource::new(ResourceKind::Group, &self.name);
         let shows = |view: &PermittedView<'_>, source: &Source| match source {
             Source::Topic(name) => view.shows(ResourceKind::Topic, name),
@@ -144,53 +156,61 @@ impl Group {
             Source::Store(name) => view.shows(ResourceKind::Store, name),
         };
         self.database.check_permission(own, Operation::Describe)?;
-        let found = self.database.read_permitted(|view| {
+        let found = self.database.read_permitted(|view| -> std::result::Result<_, E> {
             let streams = view.streams;
-            let group = streams.group_named(&self.name)?;
+            let Some(group) = streams.group_named(&self.name) else { return Ok(None) };
             let name_of = |topic| streams.topic(topic).map(|topic| topic.name.to_owned());
             let is_shown = |topic: &TopicId| {
                 streams.topic(*topic).is_some_and(|topic| view.shows(ResourceKind::Topic, topic.name))
             };
-            let members = streams.shared_topics(&self.name).filter(is_shown).flat_map(|topic| {
-                streams.members(&self.name, topic).map(move |member| GroupMember {
-                    topic: name_of(topic).unwrap_or_default(),
-                    member: member.id,
-                    name: member.name.to_owned(),
-                    partitions: {
-                        let share = streams.share(&self.name, topic, member.id).into_iter().flatten();
-                        share.map(|owned| owned.partition).collect()
-                    },
-                    until: member.until,
-                })
-            });
-            let protected = streams.protected_by(&self.name).filter(is_shown).filter_map(name_of);
-            let mut reads = Vec::new();
-            let offsets = streams.committed_by(&self.name).filter_map(|(topic, partition, committed)| {
-                let offset = committed.offset?;
-                let read = VirtualLog::find(streams, view.events, view.jobs, topic, partition)?;
-                let source = match &read {
-                    VirtualLog::Partition(_) => Source::Topic(name_of(topic)?),
-                    VirtualLog::Queue(queue) => Source::Queue(queue.name().to_owned()),
-                    VirtualLog::Store(store, _) => Source::Store(view.events.store_name(*store)?.to_owned()),
-                };
-                if !shows(view, &source) {
-                    return None;
+            let mut members = Vec::new();
+            for topic in streams.shared_topics(&self.name).filter(is_shown) {
+                let name = name_of(topic).unwrap_or_default();
+                for member in streams.members(&self.name, topic) {
+                    let share = streams.share(&self.name, topic, member.id).into_iter().flatten();
+                    let partitions: Vec<u32> = share.map(|owned| owned.partition).collect();
+                    let numbers = size_of_val(&partitions[..]);
+                    claim(size_of::<GroupMember>() + name.len() + member.name.len() + numbers)?;
+                    members.push(GroupMember {
+                        topic: name.clone(),
+                        member: member.id,
+                        name: member.name.to_owned(),
+                        partitions,
+                        until: member.until,
+                    });
                 }
+            }
+            let mut protected_in = Vec::new();
+            for name in streams.protected_by(&self.name).filter(is_shown).filter_map(name_of) {
+                claim(size_of::<String>() + name.len())?;
+                protected_in.push(name);
+            }
+            let (mut offsets, mut reads) = (Vec::new(), Vec::new());
+            for (topic, partition, committed) in streams.committed_by(&self.name) {
+                let Some(offset) = committed.offset else { continue };
+                let found = VirtualLog::find(streams, view.events, view.jobs, topic, partition);
+                let named = found.and_then(|read| {
+                    let source = match &read {
+                        VirtualLog::Partition(_) => Source::Topic(name_of(topic)?),
+                        VirtualLog::Queue(queue) => Source::Queue(queue.name().to_owned()),
+                        VirtualLog::Store(store, _) => Source::Store(view.events.store_name(*store)?.to_owned()),
+                    };
+                    Some((source, read))
+                });
+                let Some((source, read)) = named.filter(|(source, _)| shows(view, source)) else { continue };
+                let name_bytes = match &source {
+                    Source::Topic(name) | Source::Store(name) | Source::Queue(name) => name.len(),
+                };
+                claim(size_of::<GroupOffset>() + size_of_val(&read) + name_bytes + committed.metadata.len())?;
                 reads.push(read);
                 let (start, next) = (Sequence::new(1), Sequence::new(0));
                 let (metadata, time) = (committed.metadata.to_owned(), committed.time);
-                Some(GroupOffset { source, partition, offset, start, next, metadata, time })
-            });
-            let description = GroupDescription {
-                generation: group.generation.get(),
-                protocol: group.protocol.to_owned(),
-                members: members.collect(),
-                protected_in: protected.collect(),
-                offsets: offsets.collect(),
-            };
-            Some((description, reads))
+                offsets.push(GroupOffset { source, partition, offset, start, next, metadata, time });
+            }
+            let (generation, protocol) = (group.generation.get(), group.protocol.to_owned());
+            Ok(Some((GroupDescription { generation, protocol, members, protected_in, offsets }, reads)))
         })?;
-        let Some((mut description, reads)) = found.wait()? else { return Ok(None) };
+        let Some((mut description, reads)) = found.wait()?? else { return Ok(None) };
         let history = self.database.history();
         for (offset, read) in description.offsets.iter_mut().zip(reads) {
             (offset.start, offset.next) = read.bounds(&history)?;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use quire::graph::{BlockId, Direction, GraphChangeKind, PutBlock, PutEdge, Reply, Retention};
+use quire::graph::{BlockId, Direction, GraphChangeKind, PutBlock, PutEdge, Reply, Retention, Wants};
 use quire::{
     Background, Builder, Commit, Database, Durability, Duty, ErrorKind, GraphSnapshot, ManualClock, NewEdge, Outcome,
     Place as LogPlace, Position, Timestamp,
@@ -34,12 +34,16 @@ fn content(snapshot: &GraphSnapshot, name: &str) -> Option<u8> {
 
 fn versions(database: &Database, name: &str) -> Vec<u64> {
     let versions = database.graph("g").read(|graph, view| {
-        let changes = graph.versions(view.history, BlockId::of_name(name), LogPlace::END, 100).expect("readable");
-        let version = |change: &quire::graph::GraphChange<'_>| match change.what {
-            GraphChangeKind::BlockPut(block) => block.version.get(),
-            _ => 0,
+        let mut versions = Vec::new();
+        let mut show = |change: &quire::graph::GraphChange<'_>| {
+            versions.push(match change.what {
+                GraphChangeKind::BlockPut(block) => block.version.get(),
+                _ => 0,
+            });
+            Wants::Continue(())
         };
-        changes.iter().map(version).collect()
+        graph.versions(view.history, BlockId::of_name(name), LogPlace::END, &mut show).expect("readable");
+        versions
     });
     versions.expect("readable").expect("it is there")
 }

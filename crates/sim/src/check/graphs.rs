@@ -102,14 +102,16 @@ fn expected(what: NaiveEffect) -> String {
 /// The versions of a block. Versions that were once outside the retention may have been compacted.
 fn versions(database: &Database, naive: &Naive, block: usize) -> Result<()> {
     let read = database.graph(GRAPH).read(|graph, view| {
-        let versions = graph.versions(view.history, BlockId::of_name(BLOCKS[block]), Place::END, usize::MAX)?;
-        let version = |change: &quire::graph::GraphChange<'_>| match change.what {
-            ChangeKind::BlockPut(block) => Some(block.version.get()),
-            _ => None,
-        };
-        Ok::<_, quire::Error>(
-            versions.iter().map(|change| (change.place.position.get(), version(change))).collect::<Vec<_>>(),
-        )
+        let mut versions = Vec::new();
+        graph.versions(view.history, BlockId::of_name(BLOCKS[block]), Place::END, &mut |change| {
+            let version = match change.what {
+                ChangeKind::BlockPut(block) => Some(block.version.get()),
+                _ => None,
+            };
+            versions.push((change.place.position.get(), version));
+            Wants::Continue(())
+        })?;
+        Ok::<_, quire::Error>(versions)
     })?;
     let found = read.transpose()?.unwrap_or_default();
     let (expected, least) = naive.graph.versions(block);
