@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use quire::{Duty, ErrorKind};
+use quire::{Duty, ErrorKind, Operation, Resource};
 use quire_access::Session;
 use quire_api::Code;
 use quire_api::reply::Health;
@@ -63,7 +63,8 @@ async fn responds(app: &App) -> Result<(), Problem> {
 }
 
 /// 200 when the database responds, also on a node that does not lead; 503 with the reason when it
-/// has failed. A client without a session gets the status only.
+/// has failed. A client without a session gets the status only, and a client that may not describe
+/// the database no failures.
 pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<JsonResponse, Problem> {
     let cluster = app.owner().cluster()?;
     let follows = cluster.filter(|cluster| !cluster.serves);
@@ -86,13 +87,15 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<JsonResponse, 
         },
     };
     let status = status.into();
+    let is_shown = app.database().permits(Resource::DATABASE, Operation::Describe);
     let reply = match Session::current() {
+        // Failures of duties name objects.
         Some(_) => Health {
             status,
             version: Some(env!("CARGO_PKG_VERSION").into()),
             durability: Some(durability),
-            failing: Some(stats::failing(app.owner())),
-            damaged: Some(damaged),
+            failing: is_shown.then(|| stats::failing(app.owner())),
+            damaged: is_shown.then_some(damaged),
         },
         None => Health { status, version: None, durability: None, failing: None, damaged: None },
     };

@@ -89,7 +89,7 @@ impl Jobs {
     }
 
     /// Touches the queue of the job that an enqueue replaces or extends by its unique key. The key
-    /// may belong to a job of another queue.
+    /// may belong to a job of another queue, and the reply then tells of that job.
     fn touch_key_holder(
         &self,
         history: &dyn History,
@@ -103,7 +103,10 @@ impl Jobs {
             Clash::Reject | Clash::Keep => false,
         };
         let scope = match unique.scope {
-            UniqueScope::Everywhere => None,
+            UniqueScope::Everywhere => {
+                touch(Touch::every(ResourceKind::Queue, Operation::Describe));
+                None
+            }
             UniqueScope::Queue => match self.queue_ids.get(queue) {
                 Some(queue) => Some(*queue),
                 None => return Ok(()),

@@ -503,11 +503,14 @@ fn lists_show_only_what_the_client_may_see() {
 }
 
 #[test]
-fn health_without_a_session_is_the_status_only() {
+fn health_without_a_session_is_the_status_only_and_failures_need_a_right() {
     let server = filled();
     assert_eq!(ask(&server, "get", "/healthz", "", "").json(), serde_json::json!({"status": "ok"}));
-    let root = user(&server, "anybody", []);
-    let whole = ask(&server, "get", "/healthz", "", &root).json();
+    let anybody = user(&server, "anybody", []);
+    let shown = ask(&server, "get", "/healthz", "", &anybody).json();
+    assert!(shown["version"].is_string() && shown["failing"].is_null() && shown["damaged"].is_null(), "{shown}");
+    let monitor = user(&server, "monitor", allowing(&[(Resource::DATABASE, Describe)]));
+    let whole = ask(&server, "get", "/healthz", "", &monitor).json();
     assert_eq!((&whole["status"], &whole["failing"]), (&"ok".into(), &serde_json::json!([])));
     assert!(whole["version"].is_string() && whole["durability"].is_string(), "{whole}");
 }

@@ -244,13 +244,15 @@ fn each_command_of_jobs_needs_its_permissions() {
         queue: "work",
         job: JobSpec { unique: Some(unique(clash)), ..JobSpec::new(b"") },
     };
+    // The reply tells of a job in any queue.
+    let everywhere = (Queue, "*", Describe);
     let in_queue = Filter { queue: Some("work"), ..Filter::default() };
     let cancel = Change::Cancel { reason: "" };
     let table = vec![
         (jobs::Command::Enqueue { queue: "work", job: JobSpec::new(b"") }, vec![write]),
-        (keyed(Clash::Keep), vec![write]),
-        (keyed(Clash::Replace), vec![write, (Queue, "other", Write)]),
-        (keyed(Clash::Extend), vec![write, (Queue, "other", Write)]),
+        (keyed(Clash::Keep), vec![write, everywhere]),
+        (keyed(Clash::Replace), vec![write, everywhere, (Queue, "other", Write)]),
+        (keyed(Clash::Extend), vec![write, everywhere, (Queue, "other", Write)]),
         (
             jobs::Command::Fetch {
                 queues: &["work", "other"],
