@@ -52,7 +52,10 @@ fn busy(folder: &std::path::Path) -> Server {
     let node = ["--node", "1", "--cluster-listen", "127.0.0.1:0", "--cluster-init"];
     let command = command.args(["--kafka", "tls://127.0.0.1:0"]).args(node);
     let server = Server::spawn_at("plain://127.0.0.1:0", command);
-    while server.ask("GET", "/healthz", "").1["status"] != "ok" {
+    // The leader becomes a member by its first record.
+    while server.ask("GET", "/healthz", "").1["status"] != "ok"
+        || server.ask("GET", "/v1/cluster", "").1["members"].as_array().is_none_or(Vec::is_empty)
+    {
         std::thread::yield_now();
     }
     let parts = json!([
