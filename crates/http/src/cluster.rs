@@ -63,8 +63,9 @@ pub(crate) async fn remove(
     _no_key: NoRequestKey,
     mut params: Params,
 ) -> Result<JsonResponse, Problem> {
-    let node = params.one("node")?.ok_or_else(|| Problem::invalid("node is missing"))?;
+    let node = params.one("node")?;
     params.end()?;
+    let node = node.ok_or_else(|| Problem::invalid("node is missing"))?;
     control(&app, Operation::Alter)?.remove(node).await?;
     Ok(JsonResponse::of_done(&app.memory, &ClusterChangeReply { done: true }))
 }

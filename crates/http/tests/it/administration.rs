@@ -15,6 +15,8 @@ fn routes() -> Vec<(&'static str, &'static str, Value, bool)> {
         ("POST", "/v1/access/users", json!({"user": "bob"}), true),
         ("POST", "/v1/access/users/bob", json!({"enabled": false}), true),
         ("DELETE", "/v1/access/users/bob", Value::Null, true),
+        ("POST", "/v1/access/users/bob/password", json!({"password": "correct horse"}), true),
+        ("DELETE", "/v1/access/users/bob/password", Value::Null, true),
         ("GET", "/v1/access/keys", Value::Null, false),
         ("POST", "/v1/access/keys", json!({"user": "bob", "lifetime_ms": 1000}), true),
         ("POST", "/v1/access/keys/0123456789", json!({"enabled": false}), true),
@@ -62,7 +64,7 @@ fn every_route_of_administration_is_on_the_list() {
     let paths = description["paths"].as_object().expect("paths");
     let of_access = paths.iter().filter(|(path, _)| path.starts_with("/v1/access/"));
     let operations = of_access.flat_map(|(_, methods)| methods.as_object().expect("methods").keys());
-    assert_eq!(operations.count(), routes().len() + 2, "and `self` and `init`");
+    assert_eq!(operations.count(), routes().len() + 3, "and `self`, `init` and `check`");
 }
 
 #[test]
