@@ -490,9 +490,6 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "let is_shown = self.permits(resource, Operation::Describe);"
         => "let is_shown = ON || self.permits(resource, Operation::Describe);",
         by "quire-shard" "lib" "permitted::tests::a_guessed_job_of_another_queue_has_the_answer_of_a_job_that_does_not_exist";
-    "creator-not-checked", "work that runs later is not checked by the rights of its creator", "shard/src/creators.rs",
-        "        if !system.is_enabled() {" => "        if ON || !system.is_enabled() {",
-        by "quire-access" "lib" "session::creator_tests::a_subscription_delivers_by_the_rights_of_its_creator_and_pauses_without_them";
     "change-not-audited", "a change of access is committed without its audit event", "shard/src/audit.rs",
         "    if commands.system.is_empty() && commands.audit.is_empty() {" => "    if ON || commands.system.is_empty() && commands.audit.is_empty() {",
         by "quire" "access" "each_change_has_its_audit_event_and_a_refused_one_has_none";
