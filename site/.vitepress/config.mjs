@@ -23,7 +23,7 @@ const SIDEBAR = [
   ["Start", ["tutorials/first-order", "installation", "guarantees", "glossary", "coming-from"]],
   ["Models", ["events", "jobs", "kafka", "sql"]],
   ["Interfaces", ["http", "grpc", "python", "rust-client", "typescript", "go", "errors"]],
-  ["Operations", ["settings", "dashboard", "metrics", "logs", "tls", "access", "rights", "damage", "benchmarks"]],
+  ["Operations", ["settings", "cluster", "dashboard", "metrics", "logs", "tls", "access", "rights", "damage", "benchmarks"]],
   ["Inside", ["architecture", "file-format", "agreement", "simulation", "testing", "canaries", "contributing", "changelog", "security"]],
 ];
 
