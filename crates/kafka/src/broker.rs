@@ -222,11 +222,10 @@ impl Broker {
     /// # Errors
     /// When the database has failed.
     pub(crate) async fn read<T>(&self, look: impl FnOnce(u128, &PermittedView<'_>) -> T) -> Result<T, CloseReason> {
-        let id = self.database_id();
         if !self.serves() {
-            // Clients learn the leader from any node.
-            return self.database().read_local_permitted(|view| look(id, view)).map_err(|_| CloseReason::Failed);
+            return self.read_of_node(look).map_err(|_| CloseReason::Failed);
         }
+        let id = self.database_id();
         let ticket = self.database().read_permitted(|view| look(id, view)).map_err(|_| CloseReason::Failed)?;
         ticket.await.map_err(|_| CloseReason::Failed)
     }
@@ -238,6 +237,19 @@ impl Broker {
     pub(crate) fn read_published<T>(&self, look: impl FnOnce(u128, &PermittedView<'_>) -> T) -> quire::Result<T> {
         let id = self.database_id();
         self.database().read_published_permitted(|view| look(id, view))
+    }
+
+    /// Reads the published log, and on a node that does not lead its own state: clients learn topics
+    /// and leaders from any node. `look` checks what it shows.
+    ///
+    /// # Errors
+    /// When the database has failed.
+    pub(crate) fn read_of_node<T>(&self, look: impl FnOnce(u128, &PermittedView<'_>) -> T) -> quire::Result<T> {
+        if self.serves() {
+            return self.read_published(look);
+        }
+        let id = self.database_id();
+        self.database().read_local_permitted(|view| look(id, view))
     }
 
     /// Counts a request after its response of `sent_bytes` was written.

@@ -18,8 +18,7 @@ enum TopicSource {
     Queues,
 }
 
-/// Reads every topic: real ones, then event stores, then queues. A request can begin the list
-/// again only by another request.
+/// Reads every topic: real ones, then event stores, then queues.
 #[derive(Debug)]
 pub(crate) struct TopicList {
     /// The next source, and the name from which on it is read. `None` at the end.
@@ -47,7 +46,7 @@ impl TopicList {
             return Ok(Err(failure));
         }
         let (mut few, mut looked_at, mut last) = (Vec::new(), 0, None);
-        let read = broker.read_published(|database, view| {
+        let read = broker.read_of_node(|database, view| {
             let mut take = |owner: TopicOwner<'_>| {
                 looked_at += 1;
                 last = Some(owner.name().to_owned());

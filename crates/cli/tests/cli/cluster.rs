@@ -85,6 +85,9 @@ fn commands_follow_the_leader_and_a_replaced_node_is_refused() {
     run(&["produce", "orders", "after", "--http", &http(&second)]).succeeded();
     let read = run(&["consume", "orders", "--limit", "2", "--http", &http(&second)]).succeeded();
     assert!(read.contains("before") && read.contains("after"), "{read}");
+    // Metadata of all topics, version 1: clients learn the topics and the leader from any node.
+    let answer = second.ask_kafka(b"\0\x03\0\x01\0\0\0\x07\xff\xff\xff\xff\xff\xff");
+    assert!(answer.windows(6).any(|bytes| bytes == b"orders"), "{answer:?}");
     let (code, health) = second.ask("GET", "/healthz", "");
     assert_eq!((code, &health["status"]), (200, &"following".into()), "{health}");
     let (code, problem) = second.ask("GET", "/v1/topics", "");
