@@ -100,4 +100,4 @@ pub use tls::{
     ClientCertificates, NameRule, PeerBytes, PeerConnector, PeerStream, ServerTls, TlsProtocol, TlsSettings, TlsVersion,
 };
 pub use traffic::{ActiveRequest, EndedRequests, FrontEndTraffic, Traffic};
-pub use turns::{ReadTurn, ReadTurns};
+pub use turns::{ReadTurn, ReadTurns, ThreadTurns};

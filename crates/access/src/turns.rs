@@ -44,13 +44,29 @@ impl ReadTurns {
         let permit = Arc::clone(&self.turns).acquire_owned().await;
         ReadTurn { _permit: permit.expect("the semaphore stays open") }
     }
+}
 
-    /// Waits for a turn on a thread that may wait: for a read that has become long.
+/// The turns of reads that become long on a thread: as many at a time as there are processors.
+/// Clones share them.
+///
+/// They are not those of [`ReadTurns`]: such a read has its turn before it gets a thread. If all
+/// threads waited for turns, and all turns for threads, none would end.
+#[derive(Debug, Clone)]
+pub struct ThreadTurns(ReadTurns);
+
+impl Default for ThreadTurns {
+    fn default() -> Self {
+        ThreadTurns(ReadTurns::of_batches())
+    }
+}
+
+impl ThreadTurns {
+    /// Waits for a turn, on a thread of a runtime that may wait.
     ///
     /// # Panics
     /// On a thread that serves connections.
-    pub fn turn_of_thread(&self) -> ReadTurn {
-        Handle::current().block_on(self.turn())
+    pub fn turn(&self) -> ReadTurn {
+        Handle::current().block_on(self.0.turn())
     }
 }
 
@@ -76,6 +92,28 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+
+    #[test]
+    fn a_read_on_the_only_thread_ends_while_all_other_turns_wait_for_a_thread() {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().expect("started");
+        let (batches, threads) = (ReadTurns::of_batches(), ThreadTurns::default());
+        runtime.block_on(async {
+            let (go_on, waits) = mpsc::channel::<()>();
+            let long = tokio::task::spawn_blocking(move || {
+                waits.recv().expect("the test goes on");
+                drop(threads.turn());
+            });
+            let mut others = Vec::new();
+            while batches.turns.available_permits() > 0 {
+                others.push(tokio::task::spawn_blocking(batches.turn().await.hold(|| ())));
+            }
+            go_on.send(()).expect("it waits");
+            long.await.expect("it ends");
+            for other in others {
+                other.await.expect("it ends");
+            }
+        });
+    }
 
     #[tokio::test]
     async fn the_third_read_waits_until_one_of_two_is_done_even_when_its_caller_has_left() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::FromRef;
 use quire::Database;
 use quire_access::budget::ByteBudget;
-use quire_access::{FetchTurns, ReadTurns, ServedDatabase, TokenVerifier, Traffic};
+use quire_access::{FetchTurns, ReadTurns, ServedDatabase, ThreadTurns, TokenVerifier, Traffic};
 use tokio::sync::{Mutex, watch};
 
 use crate::connection;
@@ -26,6 +26,8 @@ pub(crate) struct App {
     pub(crate) unpacking: ReadTurns,
     /// The turns of batches of subscriptions.
     pub(crate) batches: ReadTurns,
+    /// The turns of pages that become long.
+    pub(crate) long_pages: ThreadTurns,
     pub(crate) memory: ResponseMemory,
     pub(crate) budget: ByteBudget,
     /// Held during a compaction.
@@ -64,6 +66,7 @@ impl App {
             fetching,
             unpacking,
             batches,
+            long_pages: ThreadTurns::default(),
             memory,
             budget,
             compacting,

@@ -280,7 +280,7 @@ fn page(
         }
         events.push(shown(&event));
         if bytes > LONG_PAGE_BYTES && turn.is_none() {
-            turn = Some(app.batches.turn_of_thread());
+            turn = Some(app.long_pages.turn());
         }
         // The data that is decompressed for this page is released with it.
         too_much = history.holds_too_much();
