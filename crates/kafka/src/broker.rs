@@ -239,8 +239,8 @@ impl Broker {
         self.database().read_published_permitted(|view| look(id, view))
     }
 
-    /// Reads the published log, and on a node that does not lead its own state: clients learn topics
-    /// and leaders from any node. `look` checks what it shows.
+    /// Reads the published log, and on a node that does not lead its own state: clients learn
+    /// topics and leaders from any node. `look` checks what it shows.
     ///
     /// # Errors
     /// When the database has failed.
