@@ -1054,7 +1054,10 @@ type NamedSubscription struct {
 	// group of its job.
 	GroupBy string `protobuf:"bytes,6,opt,name=group_by,json=groupBy,proto3" json:"group_by,omitempty"`
 	// In responses: matches up to this position were delivered.
-	Position      uint64 `protobuf:"varint,7,opt,name=position,proto3" json:"position,omitempty"`
+	Position uint64 `protobuf:"varint,7,opt,name=position,proto3" json:"position,omitempty"`
+	// In responses: the reason why nothing is delivered. The creator of the subscription lacks a
+	// right.
+	Paused        *string `protobuf:"bytes,8,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1136,6 +1139,13 @@ func (x *NamedSubscription) GetPosition() uint64 {
 		return x.Position
 	}
 	return 0
+}
+
+func (x *NamedSubscription) GetPaused() string {
+	if x != nil && x.Paused != nil {
+		return *x.Paused
+	}
+	return ""
 }
 
 type PutSubscriptionRequest struct {
@@ -1809,7 +1819,7 @@ const file_quire_v1_events_proto_rawDesc = "" +
 	"\x06source\x18\x02 \x01(\tR\x06source\"F\n" +
 	"\x16UpstreamEventsResponse\x12\x1f\n" +
 	"\bposition\x18\x01 \x01(\x04H\x00R\bposition\x88\x01\x01B\v\n" +
-	"\t_position\"\xb4\x02\n" +
+	"\t_position\"\xdc\x02\n" +
 	"\x11NamedSubscription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12*\n" +
 	"\x05query\x18\x02 \x01(\v2\x14.quire.v1.EventQueryR\x05query\x12&\n" +
@@ -1818,10 +1828,12 @@ const file_quire_v1_events_proto_rawDesc = "" +
 	"backoff_us\x18\x04 \x01(\x04H\x01R\tbackoffUs\x88\x01\x01\x12)\n" +
 	"\x0ebackoff_max_us\x18\x05 \x01(\x04H\x02R\fbackoffMaxUs\x88\x01\x01\x12\x19\n" +
 	"\bgroup_by\x18\x06 \x01(\tR\agroupBy\x12\x1a\n" +
-	"\bposition\x18\a \x01(\x04R\bpositionB\x0f\n" +
+	"\bposition\x18\a \x01(\x04R\bposition\x12\x1b\n" +
+	"\x06paused\x18\b \x01(\tH\x03R\x06paused\x88\x01\x01B\x0f\n" +
 	"\r_attempts_maxB\r\n" +
 	"\v_backoff_usB\x11\n" +
-	"\x0f_backoff_max_us\"\x94\x01\n" +
+	"\x0f_backoff_max_usB\t\n" +
+	"\a_paused\"\x94\x01\n" +
 	"\x16PutSubscriptionRequest\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12?\n" +
 	"\fsubscription\x18\x02 \x01(\v2\x1b.quire.v1.NamedSubscriptionR\fsubscription\x12\x19\n" +

@@ -4197,8 +4197,10 @@ type BulksResponse_Bulk struct {
 	LookedAt uint64                 `protobuf:"varint,2,opt,name=looked_at,json=lookedAt,proto3" json:"looked_at,omitempty"`
 	Changed  uint64                 `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
 	// Matching jobs whose change was refused.
-	Refused       uint64 `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"`
-	Done          bool   `protobuf:"varint,5,opt,name=done,proto3" json:"done,omitempty"`
+	Refused uint64 `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"`
+	Done    bool   `protobuf:"varint,5,opt,name=done,proto3" json:"done,omitempty"`
+	// Whether it ended early, because its creator lost its rights.
+	Stopped       bool `protobuf:"varint,6,opt,name=stopped,proto3" json:"stopped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4264,6 +4266,13 @@ func (x *BulksResponse_Bulk) GetRefused() uint64 {
 func (x *BulksResponse_Bulk) GetDone() bool {
 	if x != nil {
 		return x.Done
+	}
+	return false
+}
+
+func (x *BulksResponse_Bulk) GetStopped() bool {
+	if x != nil {
+		return x.Stopped
 	}
 	return false
 }
@@ -4732,15 +4741,16 @@ const file_quire_v1_jobs_proto_rawDesc = "" +
 	"\x11BeginBulkResponse\x12\x12\n" +
 	"\x04bulk\x18\x01 \x01(\tR\x04bulk\"\"\n" +
 	"\fBulksRequest\x12\x12\n" +
-	"\x04bulk\x18\x01 \x01(\tR\x04bulk\"\xc4\x01\n" +
+	"\x04bulk\x18\x01 \x01(\tR\x04bulk\"\xdf\x01\n" +
 	"\rBulksResponse\x122\n" +
-	"\x05bulks\x18\x01 \x03(\v2\x1c.quire.v1.BulksResponse.BulkR\x05bulks\x1a\x7f\n" +
+	"\x05bulks\x18\x01 \x03(\v2\x1c.quire.v1.BulksResponse.BulkR\x05bulks\x1a\x99\x01\n" +
 	"\x04Bulk\x12\x12\n" +
 	"\x04bulk\x18\x01 \x01(\tR\x04bulk\x12\x1b\n" +
 	"\tlooked_at\x18\x02 \x01(\x04R\blookedAt\x12\x18\n" +
 	"\achanged\x18\x03 \x01(\x04R\achanged\x12\x18\n" +
 	"\arefused\x18\x04 \x01(\x04R\arefused\x12\x12\n" +
-	"\x04done\x18\x05 \x01(\bR\x04done\"'\n" +
+	"\x04done\x18\x05 \x01(\bR\x04done\x12\x18\n" +
+	"\astopped\x18\x06 \x01(\bR\astopped\"'\n" +
 	"\rQueuesRequest\x12\x16\n" +
 	"\x06queues\x18\x01 \x03(\tR\x06queues\"\x94\x02\n" +
 	"\x0eQueuesResponse\x126\n" +
