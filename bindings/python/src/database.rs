@@ -17,8 +17,9 @@ use crate::graph::Graph;
 use crate::home::{Home, Shared};
 use crate::jobs::Queue;
 use crate::replies::{answered, committed};
+use crate::sql::Rows;
 use crate::topic::Topic;
-use crate::{asyncio, errors, pool, served, values};
+use crate::{asyncio, errors, pool, served, sql, values};
 
 /// A database in a directory, or behind a server.
 #[pyclass(frozen, module = "quire")]
@@ -128,6 +129,17 @@ impl Database {
 
     fn graph(&self, name: String) -> Graph {
         Graph::new(self.0.clone(), name)
+    }
+
+    #[pyo3(signature = (statement, params=None, *, as_of=None))]
+    fn sql(
+        &self,
+        py: Python<'_>,
+        statement: String,
+        params: Option<&Bound<'_, PyAny>>,
+        as_of: Option<u64>,
+    ) -> PyResult<Rows> {
+        sql::query(py, &self.0, statement, params, as_of)
     }
 
     /// The position of the last published commit.

@@ -19,6 +19,7 @@ mod pool;
 mod query;
 mod replies;
 mod served;
+mod sql;
 mod topic;
 mod values;
 mod wait;
@@ -47,6 +48,8 @@ mod _quire {
     use super::query::{Condition, NewEvent, Query, fail_if_matches, last_is};
     #[pymodule_export]
     use super::replies::{AppendResult, CommitResult, EnqueueResult, ProduceResult, PutResult};
+    #[pymodule_export]
+    use super::sql::Rows;
     #[pymodule_export]
     use super::topic::{Record, Records, Topic};
     #[pymodule_export]

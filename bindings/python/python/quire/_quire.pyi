@@ -8,6 +8,8 @@ from typing import Any, Literal, overload
 Value = Any
 """`bytes`, `bytearray` or `memoryview` as they are, `str` as UTF-8, `None` for no value, and
 anything else as JSON."""
+SqlValue = None | int | float | str | bytes
+"""A value of a row or a parameter. Text that is no UTF-8 is `bytes`."""
 Direction = Literal["out", "in", "both"]
 
 def open(
@@ -62,6 +64,16 @@ class Database:
     def queue(self, name: str) -> Queue: ...
     def topic(self, name: str) -> Topic: ...
     def graph(self, name: str) -> Graph: ...
+    def sql(
+        self,
+        statement: str,
+        params: Iterable[SqlValue] | Mapping[str, SqlValue] | None = None,
+        *,
+        as_of: int | None = None,
+    ) -> Rows:
+        """Runs one `SELECT` over the live data. `params` has the values of `?1`, `?2` and so on, or
+        those of `:name` by name. `as_of` reads the log as of an earlier position."""
+
     @property
     def position(self) -> int:
         """The position of the last published commit."""
@@ -422,6 +434,36 @@ class Records:
     def __getitem__(self, index: int) -> Record: ...
     @overload
     def __getitem__(self, index: slice) -> list[Record]: ...
+
+class Rows:
+    """The rows of a statement, as tuples."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]: ...
+    @property
+    def as_of(self) -> int:
+        """The position as of which the log was read."""
+
+    @property
+    def scanned(self) -> int:
+        """The number of rows that were read."""
+
+    def dicts(self) -> list[dict[str, Any]]:
+        """The rows as dicts. Of columns with one name, the last one counts."""
+
+    def pandas(self) -> Any:
+        """The rows as a `DataFrame`. The package `pandas` must be installed."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
+    @overload
+    def __getitem__(self, index: int) -> tuple[Any, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[Any, ...]]: ...
 
 class Topic:
     """A topic."""

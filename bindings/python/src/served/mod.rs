@@ -5,6 +5,7 @@ pub(crate) mod consumer;
 pub(crate) mod events;
 pub(crate) mod graph;
 pub(crate) mod jobs;
+pub(crate) mod sql;
 pub(crate) mod topics;
 
 use std::str::FromStr;
