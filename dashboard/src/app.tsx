@@ -5,6 +5,7 @@ import { PAGES } from "./keys.js";
 import { go, href, place } from "./router.js";
 import { Empty, Head } from "./ui/parts.js";
 import { THEMES, theme, times } from "./ui/settings.js";
+import { Cluster } from "./pages/cluster.js";
 import { Commit } from "./pages/commit.js";
 import { Commits } from "./pages/commits.js";
 import { GraphPage, Graphs } from "./pages/graphs.js";
@@ -39,6 +40,8 @@ function page(segments: string[]): ComponentChildren {
       return name === undefined ? <Query /> : <Unknown />;
     case "storage":
       return <Storage />;
+    case "cluster":
+      return name === undefined ? <Cluster /> : <Unknown />;
     case "access":
       return <Access />;
     default:

@@ -11,6 +11,7 @@ export const PAGES: readonly { key: string; name: string; segment: string }[] = 
   { key: "g", name: "Graphs", segment: "graphs" },
   { key: "q", name: "Query", segment: "query" },
   { key: "s", name: "Storage", segment: "storage" },
+  { key: "n", name: "Cluster", segment: "cluster" },
   { key: "a", name: "Access", segment: "access" },
 ];
 

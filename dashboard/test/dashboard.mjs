@@ -22,20 +22,29 @@ const HOSTILE_NAME = "shop/hostile";
 
 const directory = mkdtempSync(join(tmpdir(), "quire-dashboard-"));
 
-/** Starts a server, and returns its process and its address. */
-async function serve(http) {
-  const args = ["serve", "--data", join(directory, "data"), "--http", http, "--kafka", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--durability", "os", "--log", "error"];
+/** Starts a server, and returns its process, its address, and that for other nodes. */
+async function serve(http, { data = "data", flags = ["--durability", "os"] } = {}) {
+  const args = ["serve", "--data", join(directory, data), "--http", http, "--kafka", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--log", "error", ...flags];
   const server = spawn(quire, args, { stdio: ["ignore", "pipe", "inherit"] });
   const lines = createInterface({ input: server.stdout });
+  let peers;
   for await (const line of lines) {
+    peers ??= /^cluster\s+node \d+ on (\S+)/.exec(line)?.[1];
     const address = /^http\s+(\S+)/.exec(line)?.[1];
     if (address !== undefined) {
       lines.close();
       server.stdout.resume();
-      return { server, url: `http://${address}` };
+      return { server, url: `http://${address}`, peers };
     }
   }
   throw new Error("the server ended before it listened");
+}
+
+/** Kills a server, and returns when its process has ended. */
+async function kill({ server }) {
+  const ended = new Promise((resolve) => server.once("exit", resolve));
+  server.kill("SIGKILL");
+  await ended;
 }
 
 async function post(url, body, key) {
@@ -188,6 +197,7 @@ function addChecks({ order, produced, job }) {
     await page.getByText("scanned").waitFor();
   });
   check("hostile query", `/query?sql=${encodeURIComponent("SELECT * FROM events")}`, "window.harmed");
+  check("no cluster", "/cluster", "This server is no node of a cluster");
   check("access", "/access", "Access control is not enabled");
   check("none", "/nothing/here", "No such page");
   check("hostile store", `/stores/${hostile}`, "window.harmed", (page) => page.locator(".records summary").first().click());
@@ -235,13 +245,12 @@ async function run(browser, url) {
 }
 
 /** A page that is open while its server is killed shows that, and goes on when the server is back. */
-async function killed(browser, { server, url }) {
+async function killed(browser, running) {
+  const { url } = running;
   const page = await browser.newPage();
   await page.goto(`${url}/ui/overview`);
   await page.getByText("shop/payments").first().waitFor();
-  const ended = new Promise((resolve) => server.once("exit", resolve));
-  server.kill("SIGKILL");
-  await ended;
+  await kill(running);
   await page.getByText("The server does not answer").first().waitFor();
   await page.getByText("shop/payments").first().waitFor();
   const next = await serve(new URL(url).host);
@@ -273,6 +282,64 @@ async function locked(browser, { url }) {
   console.log("ok access control");
 }
 
+/** The pages of a cluster: of its leader, of a follower, with a lost node, and after changes. */
+async function clustered(browser) {
+  const node = (number, ...flags) => serve("127.0.0.1:0", { data: `node-${number}`, flags: ["--node", String(number), "--cluster-listen", "127.0.0.1:0", ...flags] });
+  const nodes = [await node(1, "--cluster-init")];
+  try {
+    const [{ url, peers }] = nodes;
+    for (const number of [2, 3]) nodes.push(await node(number, "--cluster-join", peers));
+    for (const theme of ["light", "dark"]) {
+      const context = await browser.newContext({ colorScheme: theme, viewport: { width: 1280, height: 860 } });
+      const page = await context.newPage();
+      const look = async (name) => {
+        await settled(page);
+        for (const width of shots === undefined ? [] : [1280, 800, 400]) {
+          await page.setViewportSize({ width, height: 860 });
+          await page.screenshot({ path: join(shots, `${name.replaceAll(" ", "-")}-${theme}-${width}.png`) });
+        }
+        await page.setViewportSize({ width: 1280, height: 860 });
+        await withoutViolations(page, `${name} in ${theme}`);
+        console.log(`ok ${theme} ${name}`);
+      };
+      await page.goto(`${url}/ui/cluster`);
+      await page.getByText("The cluster continues when it loses one voter").waitFor();
+      await look("cluster leader");
+      await page.getByRole("button", { name: "Remove" }).last().click();
+      await page.locator("dialog[open]").getByText("2 voters remain. The cluster then stops when it loses one.").waitFor();
+      await look("cluster removal");
+      await page.getByRole("button", { name: "Keep as it is" }).click();
+      // A follower serves this page, and leads to the leader from the others.
+      await page.goto(`${nodes[2].url}/ui/overview`);
+      await page.getByRole("link", { name: "Open this page on node 1" }).waitFor();
+      await look("overview of a follower");
+      await page.getByRole("link", { name: "look at the cluster" }).click();
+      await page.getByText("Node 1 serves commits and reads").waitFor();
+      await look("cluster follower");
+      await page.getByRole("link", { name: "Open its dashboard" }).click();
+      await page.waitForURL(`${url}/ui/cluster`);
+      await context.close();
+    }
+    const page = await browser.newPage();
+    await page.goto(`${url}/ui/cluster`);
+    await page.getByRole("button", { name: "Transfer leadership" }).click();
+    await page.locator("dialog[open]").getByRole("button", { name: "Transfer the leadership" }).click();
+    await page.getByText(/Node [23] serves commits and reads/).waitFor();
+    // The new leader loses node 1 and removes it.
+    await page.getByRole("link", { name: "Open its dashboard" }).click();
+    await kill(nodes[0]);
+    await page.getByText("No connection to node 1. When one more voter is lost, commits and reads stop.").waitFor();
+    await page.getByRole("row", { name: "not connected" }).getByRole("button", { name: "Remove" }).click();
+    await page.locator("dialog[open]").getByRole("button", { name: "Remove node 1" }).click();
+    await page.getByRole("row", { name: "not connected" }).waitFor({ state: "detached" });
+    assert.equal(await page.locator("tbody tr").count(), 2);
+    await page.close();
+    console.log("ok the leadership is transferred, and a lost node removed");
+  } finally {
+    for (const { server } of nodes) server.kill("SIGKILL");
+  }
+}
+
 if (shots !== undefined) mkdirSync(shots, { recursive: true });
 let running = await serve("127.0.0.1:0");
 // Playwright takes a path, and no name to search for.
@@ -282,6 +349,7 @@ try {
   await run(browser, running.url);
   running = await killed(browser, running);
   await locked(browser, running);
+  await clustered(browser);
   console.log("the dashboard works");
 } finally {
   await browser.close();

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { QuireError, hasKey, routeOf, type Loaded, type Read } from "../api.js";
+import { href } from "../router.js";
 
 /** The head of a page. The title takes the focus after a link, so a screen reader reads it. */
 export function Head({ title, children, read }: { title: ComponentChildren; children?: ComponentChildren; read?: Read }) {
@@ -46,8 +47,20 @@ export function Problem({ error, retry }: { error: Error; retry?: () => void }) 
   return (
     <div class="problem" role="alert">
       <p><code>{code}</code> {text}</p>
+      {error instanceof QuireError && error.code === "not_leader" && <Leader problem={error.problem} />}
       {retry !== undefined && <button type="button" onClick={retry}>Try again</button>}
     </div>
+  );
+}
+
+/** Links to this page on the leader, and to the page that each node of a cluster can show. */
+function Leader({ problem }: { problem: QuireError["problem"] }) {
+  const { leader, leader_http: address } = problem;
+  return (
+    <p>
+      {typeof address === "string" && <><a href={`${window.location.protocol}//${address}${window.location.pathname}${window.location.search}`} rel="noreferrer">Open this page on node {String(leader)}</a>, or </>}
+      <a href={href("cluster")}>look at the cluster</a>.
+    </p>
   );
 }
 
