@@ -4,8 +4,14 @@ import { ConnectionError, Quire, QuireError, type QueryValue } from "../../clien
 
 export { ConnectionError, Quire, QuireError, path, type Json, type Schemas, type SqlResult, type SqlValue } from "../../clients/typescript/src/index.js";
 
-/** The key of the user, for this tab only. */
+/** The key of the user, for this tab only: where the browser takes no cookie, because there is no TLS. */
 const KEY = "quire-api-key";
+
+/** Signs in, out, and says who is signed in. */
+const SESSION = "/ui/session";
+
+/** Who is signed in; `null` without a session. */
+export const principal = signal<string | null>(null);
 
 const quire = signal(clientWith(sessionStorage.getItem(KEY)));
 
@@ -20,16 +26,43 @@ function clientWith(apiKey: string | null): Quire {
   return new Quire(origin, apiKey === null ? { attempts: 1 } : { attempts: 1, apiKey });
 }
 
-export function hasKey(): boolean {
-  return sessionStorage.getItem(KEY) !== null;
+export function isSignedIn(): boolean {
+  return principal.value !== null || sessionStorage.getItem(KEY) !== null;
 }
 
-/** Takes a key; throws `TypeError` when it can not be one. */
-export function setKey(key: string | null): void {
-  quire.value = clientWith(key);
-  if (key === null) sessionStorage.removeItem(KEY);
-  else sessionStorage.setItem(KEY, key);
+async function session(init?: RequestInit): Promise<Response> {
+  const answer = await fetch(SESSION, { headers: { "content-type": "application/json" }, ...init });
+  if (answer.ok) principal.value = ((await answer.json()) as { principal: string | null }).principal;
+  return answer;
+}
+
+/** Asks who is signed in. A server that does not answer is asked again with the next page. */
+export function findSession(): void {
+  session().catch(() => undefined);
+}
+
+/** Signs in with a key; returns why not, if so. Throws `TypeError` when the text can not be a key. */
+export async function signIn(key: string): Promise<string | undefined> {
+  clientWith(key);
+  const answer = await session({ method: "POST", body: JSON.stringify({ key }) });
+  if (answer.status === 401) return "The server refused this key. It may be disabled or expired.";
+  if (!answer.ok) return ((await answer.json()) as { detail: string }).detail;
+  // Whether the browser has taken the cookie.
+  await session();
+  if (principal.value === null) sessionStorage.setItem(KEY, key);
+  else sessionStorage.removeItem(KEY);
+  quire.value = clientWith(sessionStorage.getItem(KEY));
   needsKey.value = false;
+  return undefined;
+}
+
+/** Signs out. */
+export async function signOut(): Promise<void> {
+  sessionStorage.removeItem(KEY);
+  await session({ method: "DELETE" });
+  principal.value = null;
+  quire.value = clientWith(null);
+  needsKey.value = true;
 }
 
 /** Runs a request, and notes what its failure says of the connection. */

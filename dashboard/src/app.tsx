@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { hasKey, isOffline, needsKey, setKey } from "./api.js";
+import { findSession, isOffline, isSignedIn, needsKey, principal, signIn, signOut } from "./api.js";
 import { PAGES } from "./keys.js";
 import { go, href, place } from "./router.js";
 import { Empty, Head } from "./ui/parts.js";
@@ -62,6 +62,7 @@ export function App() {
   const { segments } = place.value;
   const current = segments[0] ?? "commits";
   const name = PAGES.find((page) => page.segment === current)?.name ?? "Quire";
+  useEffect(findSession, []);
   useEffect(() => {
     document.title = segments[1] === undefined ? `${name} · Quire` : `${segments[1]} · ${name} · Quire`;
   }, [name, segments[1]]);
@@ -83,7 +84,7 @@ export function App() {
             Theme: {theme.value}
           </button>
           <button type="button" class="quiet" onClick={() => document.querySelector<HTMLDialogElement>("#help")?.showModal()}>Keys</button>
-          {hasKey() && <button type="button" class="quiet" onClick={() => { setKey(null); go(href("commits")); needsKey.value = true; }}>Log out</button>}
+          {isSignedIn() && <button type="button" class="quiet" title={principal.value === null ? undefined : `Signed in as ${principal.value}`} onClick={() => { void signOut().then(() => go(href("commits"))); }}>Log out</button>}
         </div>
       </header>
       {isOffline.value && <p class="banner" role="status">The server does not answer. This page shows what it read last, and tries again.</p>}
@@ -102,22 +103,21 @@ function Mark() {
 }
 
 function Login() {
-  const [message, setMessage] = useState(hasKey() ? "The server refused this key. It may be disabled or expired." : "");
+  const [message, setMessage] = useState(isSignedIn() ? "Your session has ended. Sign in again." : "");
   return (
     <form
       class="login"
       onSubmit={(event) => {
         event.preventDefault();
         const key = new FormData(event.currentTarget).get("key");
-        try {
-          setKey(String(key).trim());
-        } catch (error) {
-          setMessage((error as Error).message);
-        }
+        signIn(String(key).trim()).then(
+          (problem) => setMessage(problem ?? ""),
+          (error: unknown) => setMessage((error as Error).message),
+        );
       }}
     >
       <h1>API key</h1>
-      <p>This server has access control. The key stays in this tab, until you close it, and shows what the key may read.</p>
+      <p>This server has access control. You stay signed in for 12 hours, and for 30 minutes without a request, and see what the key may read.</p>
       <label for="key">API key</label>
       <input id="key" name="key" type="password" autocomplete="off" required />
       {message !== "" && <p class="bad" role="alert">{message}</p>}

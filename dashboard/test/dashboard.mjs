@@ -273,11 +273,18 @@ async function locked(browser, { url }) {
   await page.getByLabel("API key").fill(key);
   await page.getByRole("button", { name: "Log in" }).click();
   await page.getByText("OrderPlaced").first().waitFor();
-  assert.deepEqual(await page.evaluate(() => Object.keys(localStorage).filter((name) => name.includes("key"))), []);
+  // No script can read the key or the session.
+  const stored = () => [document.cookie, ...Object.values(localStorage), ...Object.values(sessionStorage)].join();
+  assert.doesNotMatch(await page.evaluate(stored), /qk_|quire-session/);
+  const [cookie] = await context.cookies(url);
+  assert.deepEqual([cookie.name, cookie.httpOnly, cookie.secure, cookie.sameSite], ["__Host-quire-session", true, true, "Strict"]);
+  await page.reload();
+  await page.getByText("OrderPlaced").first().waitFor();
   await page.goto(`${url}/ui/access`);
   await page.getByText("root").first().waitFor();
   await page.getByRole("button", { name: "Log out" }).click();
   await page.getByLabel("API key").waitFor();
+  assert.deepEqual(await context.cookies(url), []);
   await context.close();
   console.log("ok access control");
 }

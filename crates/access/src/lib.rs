@@ -28,6 +28,7 @@
 //! * [`ServedDatabase`] and [`Session`]: who a client is, and the database as it may use it.
 //! * [`TokenVerifier`]: bearer tokens of an OpenID provider.
 //! * [`SessionCache`]: the session of a request by its `Authorization` fields.
+//! * [`BrowserSessions`]: sessions that browsers present as a cookie.
 //! * [`BoxedFuture`]: a server's future.
 //!
 //! # What is not here
@@ -53,6 +54,7 @@ mod activity;
 mod arrival;
 mod audit;
 mod authorization;
+mod browser_sessions;
 mod connection;
 mod fetch_turns;
 mod oidc;
@@ -74,6 +76,7 @@ pub use activity::{ConnectionActivity, RunningRequest};
 pub use address::ListenAddress;
 pub use arrival::ArrivalDeadline;
 pub use authorization::SessionCache;
+pub use browser_sessions::{BROWSER_SESSION, BROWSER_SESSION_IDLE, BrowserSessions};
 pub use connection::{Connection, FirstRequest};
 pub use fetch_turns::{FetchTurn, FetchTurns};
 pub use future::BoxedFuture;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::FromRef;
 use quire::Database;
 use quire_access::budget::ByteBudget;
-use quire_access::{FetchTurns, ReadTurns, ServedDatabase, ThreadTurns, TokenVerifier, Traffic};
+use quire_access::{BrowserSessions, FetchTurns, ReadTurns, ServedDatabase, ThreadTurns, TokenVerifier, Traffic};
 use tokio::sync::{Mutex, watch};
 
 use crate::connection;
@@ -36,6 +36,8 @@ pub(crate) struct App {
     pub(crate) backing_up: Arc<Mutex<()>>,
     /// Held during an import.
     pub(crate) importing: Arc<Mutex<()>>,
+    /// The sessions of browsers that signed in.
+    pub(crate) browser_sessions: Arc<BrowserSessions>,
     /// The turns of SQL statements.
     pub(crate) querying: StatementTurns,
     /// Whether the server is stopping: long polls then end.
@@ -72,6 +74,7 @@ impl App {
             compacting,
             backing_up,
             importing,
+            browser_sessions: Arc::default(),
             querying: StatementTurns::default(),
             closed,
         })

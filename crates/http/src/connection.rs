@@ -13,7 +13,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use quire_access::budget::{ByteBudget, FrontEnd, handle_for};
-use quire_access::{Admission, Connection, Deadline, LiveSettings, ServedDatabase};
+use quire_access::{Admission, BrowserSessions, Connection, Deadline, LiveSettings, ServedDatabase};
 use tokio::sync::watch;
 
 use crate::Settings;
@@ -46,7 +46,7 @@ pub(crate) async fn serve(
     router: Router,
     live: Arc<LiveSettings<Settings>>,
     closed: watch::Receiver<bool>,
-    served: ServedDatabase,
+    sessions: (ServedDatabase, Arc<BrowserSessions>),
 ) {
     let settings = live.current();
     let idle = Duration::from_millis(settings.idle_timeout_ms);
@@ -60,7 +60,7 @@ pub(crate) async fn serve(
     let Some((mut stream, peer, first)) = established else { return };
     let caller = budget.caller(FrontEnd::Http, peer.ip());
     let left = stream.answers_half_closed();
-    let gate = Arc::new(ConnectionGate::new(router, live, stream.place(), peer, first, served));
+    let gate = Arc::new(ConnectionGate::new(router, live, stream.place(), peer, first, sessions));
     let served = Arc::clone(&gate);
     let answer = move |request| handle_for(caller.clone(), Arc::clone(&served).answer(request));
     let connection = http1::Builder::new()

@@ -13,15 +13,15 @@ use std::task::{Context, Poll};
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::header::{AUTHORIZATION, CONNECTION, EXPECT, WWW_AUTHENTICATE};
-use axum::http::{HeaderValue, Request};
+use axum::http::{HeaderMap, HeaderValue, Request};
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use quire::system::Principal;
 use quire_access::{
-    ConnectionActivity, ConnectionCounters, ConnectionPlace, FirstRequest, LiveSettings, Peer, RunningRequest,
-    ServedDatabase, SessionCache,
+    BrowserSessions, ConnectionActivity, ConnectionCounters, ConnectionPlace, FirstRequest, LiveSettings, Peer,
+    RunningRequest, ServedDatabase, Session, SessionCache,
 };
 use quire_api::Code;
 
@@ -59,6 +59,7 @@ pub(crate) struct ConnectionGate {
     host: String,
     served: ServedDatabase,
     sessions: SessionCache,
+    browser_sessions: Arc<BrowserSessions>,
     is_reserved: bool,
 }
 
@@ -69,7 +70,7 @@ impl ConnectionGate {
         place: &ConnectionPlace,
         peer: Peer,
         first: FirstRequest,
-        served: ServedDatabase,
+        (served, browser_sessions): (ServedDatabase, Arc<BrowserSessions>),
     ) -> Self {
         ConnectionGate {
             routes: TowerToHyperService::new(routes),
@@ -82,6 +83,7 @@ impl ConnectionGate {
             peer,
             served,
             sessions: SessionCache::default(),
+            browser_sessions,
             is_reserved: place.is_reserved(),
         }
     }
@@ -144,8 +146,14 @@ impl ConnectionGate {
 
     /// Answers a request by its route, in the session of its client.
     async fn routed(&self, request: Request<ArrivingBody>) -> Result<Response, Infallible> {
-        let fields = request.headers().get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes);
-        match self.served.request_session(&self.sessions, fields, self.verified.as_ref(), &self.host) {
+        let begun = match self.browser_session(request.headers()) {
+            Some(session) => Ok(session),
+            None => {
+                let fields = request.headers().get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes);
+                self.served.request_session(&self.sessions, fields, self.verified.as_ref(), &self.host)
+            }
+        };
+        match begun {
             Ok(session) => session.scope(self.routes.call(request)).await,
             // These routes show no data, and everything else is refused without a session.
             Err(_) if is_public(request.uri().path()) => self.routes.call(request).await,
@@ -157,6 +165,14 @@ impl ConnectionGate {
                 Ok(response)
             }
         }
+    }
+
+    /// The session of a browser that signed in, for a request of a page of this server. A
+    /// credential of the request itself wins.
+    fn browser_session(&self, headers: &HeaderMap) -> Option<Session> {
+        let token = dashboard::token_of(headers).filter(|_| !headers.contains_key(AUTHORIZATION))?;
+        let is_own = dashboard::is_of_own_page(headers);
+        is_own.then(|| self.browser_sessions.find(token, self.served.owner().now())).flatten()
     }
 
     /// Returns the foreign `Origin` of a request, if it has one that is allowed.

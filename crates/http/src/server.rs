@@ -175,7 +175,7 @@ impl Server {
         let Server { listener, settings, app, closing } = self;
         app.traffic.http.listens(&listener);
         let (closed, budget) = (closing.subscribe(), app.budget.clone());
-        let served = app.served().clone();
+        let (served, sessions) = (app.served().clone(), Arc::clone(&app.browser_sessions));
         let router = routes::router(app);
         let mut connections = JoinSet::new();
         loop {
@@ -183,7 +183,8 @@ impl Server {
                 () = &mut shutdown => break,
                 admission = listener.accept() => {
                     let (router, settings, closed) = (router.clone(), Arc::clone(&settings), closed.clone());
-                    connections.spawn(connection::serve(admission, budget.clone(), router, settings, closed, served.clone()));
+                    let sessions = (served.clone(), Arc::clone(&sessions));
+                    connections.spawn(connection::serve(admission, budget.clone(), router, settings, closed, sessions));
                 }
                 // Removes ended tasks from the set.
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}

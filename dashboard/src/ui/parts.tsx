@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { QuireError, hasKey, routeOf, type Loaded, type Read } from "../api.js";
+import { QuireError, isSignedIn, routeOf, type Loaded, type Read } from "../api.js";
 import { href } from "../router.js";
 
 /** The head of a page. The title takes the focus after a link, so a screen reader reads it. */
@@ -22,7 +22,7 @@ function quoted(text: string): string {
 
 /** A command that makes the same read. It never has the key itself. */
 export function curl(read: Read): string {
-  const key = hasKey() ? ` -H "Authorization: Bearer $QUIRE_KEY"` : "";
+  const key = isSignedIn() ? ` -H "Authorization: Bearer $QUIRE_KEY"` : "";
   return `curl -s${key} ${quoted(window.location.origin + routeOf(read))}`;
 }
 

@@ -3,12 +3,14 @@
 //! ```text
 //! GET /, /ui, /ui/commits/17 … ──▶ index.html, which shows the page of the path
 //! GET /ui/assets/NAME          ──▶ a file of the bundle; its name has the hash of its content
+//! /ui/session                  ──▶ the sign-in
 //! ```
 //!
-//! The page has no rights of its own: it uses the API, with the key of its user. So its files need
-//! no session. The sources are in `dashboard/`, and their build writes [`assets`].
+//! The page has no rights of its own: it uses the API, in the session of its user. So its files
+//! need no session. The sources are in `dashboard/`, and their build writes [`assets`].
 
 mod assets;
+mod session;
 
 use std::io::Write;
 use std::sync::{Arc, LazyLock};
@@ -29,6 +31,8 @@ use crate::app::App;
 use crate::error::Problem;
 use crate::params::PathNames;
 use crate::presentation::{ContentEncoding, Presentation};
+
+pub(crate) use session::{is_of_own_page, token_of};
 
 /// Who serves what: scripts, styles, images and data come from this server only, and no other page
 /// may show this one in a frame.
@@ -97,6 +101,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/", get(index))
         .route("/ui", get(index))
+        .route("/ui/session", get(session::current).post(session::begin).delete(session::end))
         .route("/ui/{*path}", get(index))
         .route("/ui/assets/{name}", get(async |PathNames(name): PathNames<String>| file(&name)))
 }

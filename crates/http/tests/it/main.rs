@@ -22,6 +22,7 @@ mod records;
 mod room;
 mod served;
 mod server;
+mod sessions;
 mod sql;
 mod walks;
 mod workers;
