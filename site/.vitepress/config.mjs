@@ -16,19 +16,25 @@ const OTHERS = {
   "clients/typescript/README.md": "typescript.md",
   "clients/go/README.md": "go.md",
   "dashboard/README.md": "dashboard-sources.md",
+  "deploy/helm/README.md": "helm.md",
 };
 
 /** The sections of the sidebar. The first page has a table of all pages. */
 const SIDEBAR = [
-  ["Start", ["tutorials/first-order", "installation", "guarantees", "glossary", "coming-from"]],
+  ["Start", ["tutorials/first-order", "installation", "guarantees", "glossary", "coming-from", "assistants"]],
+  ["Tutorials", ["tutorials/unique-username", "tutorials/exactly-once-consumer", "tutorials/code-graph", "tutorials/three-nodes"]],
+  ["Guides", [
+    "guides/retry-safely", "guides/read-a-store-from-kafka", "guides/erase-a-person", "guides/back-up-and-restore", "guides/full-disk",
+    "guides/monitor-and-alert", "guides/run-as-a-service", "guides/upgrade", "guides/secure-a-server", "guides/migrate",
+  ]],
   ["Models", ["events", "jobs", "kafka", "sql"]],
   ["Interfaces", ["http", "grpc", "python", "rust-client", "typescript", "go", "errors"]],
-  ["Operations", ["settings", "cluster", "dashboard", "metrics", "logs", "tls", "access", "rights", "damage", "benchmarks"]],
+  ["Operations", ["settings", "cluster", "helm", "dashboard", "metrics", "logs", "tls", "access", "rights", "damage", "benchmarks"]],
   ["Inside", ["architecture", "file-format", "agreement", "simulation", "testing", "canaries", "contributing", "changelog", "security"]],
 ];
 
 /** Files of `docs/` that the site has as they are. */
-const FILES = ["docs/openapi.json"];
+const FILES = ["docs/openapi.json", "docs/llms.txt"];
 
 /** The source of an address of the site. */
 function sourceOf(page) {
@@ -94,6 +100,13 @@ function addressOf(source) {
   return `/${address.replace(/(^|\/)README\.md$/, "$1").replace(/\.md$/, "")}`;
 }
 
+/** `llms.txt` links to pages of the site, which no other check reads. */
+function checkTextFile(outDir) {
+  for (const [, path] of readFileSync(join(ROOT, "docs/llms.txt"), "utf8").matchAll(/\]\(([^)]*)\)/g)) {
+    if (!existsSync(join(outDir, `${path}.html`))) throw new Error(`docs/llms.txt links to ${path}, which is no page of the site`);
+  }
+}
+
 export default defineConfig({
   title: "Quire",
   description: "One durable log for streams, events, jobs and graphs",
@@ -106,7 +119,10 @@ export default defineConfig({
   markdown: { config: linksToPages },
   // The pages are outside of this directory, which has the packages.
   vite: { resolve: { alias: ["vue/server-renderer", "vue"].map((name) => ({ find: new RegExp(`^${name}$`), replacement: join(HERE, "node_modules", name) })) } },
-  buildEnd: ({ outDir }) => FILES.forEach((file) => copyFileSync(join(ROOT, file), join(outDir, basename(file)))),
+  buildEnd: ({ outDir }) => {
+    FILES.forEach((file) => copyFileSync(join(ROOT, file), join(outDir, basename(file))));
+    checkTextFile(outDir);
+  },
   themeConfig: {
     search: { provider: "local" },
     outline: [2, 3],
