@@ -5,6 +5,8 @@ mod access;
 #[cfg(target_os = "linux")]
 mod attacks;
 #[cfg(target_os = "linux")]
+mod chart;
+#[cfg(target_os = "linux")]
 mod cluster;
 mod consume;
 mod demo;
@@ -19,6 +21,8 @@ mod otlp;
 mod owner;
 #[cfg(target_os = "linux")]
 mod packages;
+#[cfg(target_os = "linux")]
+mod pages;
 mod produce;
 mod readme;
 mod secrets;
@@ -30,5 +34,4 @@ mod tls;
 mod tools;
 #[cfg(target_os = "linux")]
 mod top;
-mod tutorials;
 mod verbs;
