@@ -22,6 +22,7 @@
 //! * [`sasl`]: authentication with API keys and passwords.
 //! * [`RecordsRead`]: records of a topic for one response.
 //! * [`ReadTurns`]: the number of reads that decompress much at a time.
+//! * [`StatementTurns`]: the number of SQL statements at a time.
 //! * [`QuotaBuckets`]: how long clients wait that used more than their quotas.
 //! * [`FetchTurns`]: which of the waiting fetches is woken when jobs arrive.
 //! * [`raise_handle_limit`] and [`share_out`]: file handles.
@@ -64,6 +65,7 @@ mod request;
 mod request_id;
 mod session;
 mod span;
+mod statement_turns;
 mod statistics;
 mod traffic;
 mod turns;
@@ -97,6 +99,7 @@ pub use request_id::{MadeRequestId, is_request_id};
 pub use session::{AuthenticationError, Credential, ServedDatabase, Session};
 pub use settings::ConnectionSettings;
 pub use span::{RequestSpan, SPAN_TARGET, TRACEPARENT};
+pub use statement_turns::{StatementTurn, StatementTurns, StatementsBusy};
 pub use statistics::{ConnectionCounters, ConnectionStatistics, Deadline};
 pub use stream::{Stream, TlsStream};
 pub use tls::{

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use axum::extract::FromRef;
 use quire::Database;
 use quire_access::budget::ByteBudget;
-use quire_access::{BrowserSessions, FetchTurns, ReadTurns, ServedDatabase, ThreadTurns, TokenVerifier, Traffic};
+use quire_access::{
+    BrowserSessions, FetchTurns, ReadTurns, ServedDatabase, StatementTurns, ThreadTurns, TokenVerifier, Traffic,
+};
 use tokio::sync::{Mutex, watch};
 
 use crate::connection;
 use crate::finished::FinishedJobs;
 use crate::memory::ResponseMemory;
-use crate::sql::StatementTurns;
 
 /// The components behind the routes.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use quire::Database;
 use quire_access::budget::ByteBudget;
 use quire_access::{
     BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, LiveSettings, ServedDatabase,
-    ServerTls, TlsProtocol, TokenVerifier, Traffic,
+    ServerTls, StatementTurns, TlsProtocol, TokenVerifier, Traffic,
 };
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -116,6 +116,13 @@ impl Server {
     /// [`Server::run`].
     pub fn with_budget(mut self, budget: ByteBudget) -> Self {
         Arc::get_mut(&mut self.app).expect("nothing else uses the components yet").use_budget(budget);
+        self
+    }
+
+    /// Shares the turns of SQL statements with other servers, in place of turns of its own. Call it
+    /// before [`Server::run`].
+    pub fn with_statement_turns(mut self, turns: StatementTurns) -> Self {
+        Arc::get_mut(&mut self.app).expect("nothing else uses the components yet").querying = turns;
         self
     }
 

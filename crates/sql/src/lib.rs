@@ -55,5 +55,5 @@ mod sql;
 pub use limits::SqlLimits;
 pub use quire_vtab::{ColumnKind, FilterOp, SqlValue, TableColumn};
 pub use rusqlite::types::ValueRef as SqlValueRef;
-pub use sql::{Sql, SqlRows, SqlStatement, SqlSummary};
+pub use sql::{OwnedSqlStatement, Sql, SqlRows, SqlStatement, SqlSummary};
 pub use tables::{TableDescription, tables};

@@ -35,6 +35,27 @@ pub struct SqlStatement<'s> {
     pub as_of: Option<Position>,
 }
 
+/// A statement that owns its text and its values.
+#[derive(Debug, Clone, Default)]
+pub struct OwnedSqlStatement {
+    /// One `SELECT`, or an `EXPLAIN` of one.
+    pub text: String,
+    /// The values of `?1`, `?2` and so on.
+    pub parameters: Vec<SqlValue>,
+    /// The values of `:name`, `@name` and `$name`, by name without the sign.
+    pub named: Vec<(String, SqlValue)>,
+    /// The position as of which the log is read.
+    pub as_of: Option<Position>,
+}
+
+impl OwnedSqlStatement {
+    /// Passes the statement to `run`, for example to [`Sql::rows`].
+    pub fn with<T>(&self, run: impl FnOnce(&SqlStatement<'_>) -> T) -> T {
+        let named: Vec<(&str, SqlValue)> = self.named.iter().map(|(name, value)| (&**name, value.clone())).collect();
+        run(&SqlStatement { text: &self.text, parameters: &self.parameters, named: &named, as_of: self.as_of })
+    }
+}
+
 /// What a statement read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlSummary {

@@ -5,8 +5,6 @@
 //! statement holds a thread, so a few run at a time, and others wait. One whose client leaves ends
 //! within some hundred steps.
 
-mod turns;
-
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
@@ -22,11 +20,12 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use quire::{Database, ErrorKind, Position};
-use quire_access::BoundedRequest;
+use quire::{ErrorKind, Position};
 use quire_access::budget::{ByteClaim, carried};
+use quire_access::{BoundedRequest, StatementTurn, StatementsBusy};
+use quire_api::Code;
 use quire_api::reply::{SqlEnd, SqlReply};
-use quire_sql::{Sql, SqlStatement, SqlSummary, SqlValue, SqlValueRef};
+use quire_sql::{OwnedSqlStatement, Sql, SqlSummary, SqlValue, SqlValueRef};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -41,9 +40,6 @@ use crate::json::BoundedList;
 use crate::memory::{Claim, PIECE_BYTES};
 use crate::params::Params;
 use crate::response::{JsonResponse, bounded, text_of};
-
-use turns::StatementTurn;
-pub(crate) use turns::StatementTurns;
 
 /// The most values of a statement.
 const PARAMETERS_MAX: usize = 1_000;
@@ -109,37 +105,21 @@ impl SqlParameter {
     }
 }
 
-/// A statement that owns its values.
-struct ParsedStatement {
-    text: String,
-    parameters: Vec<SqlValue>,
-    named: Vec<(String, SqlValue)>,
-    as_of: Option<Position>,
+/// Parses a request.
+fn statement_of(body: &BodyText) -> Result<OwnedSqlStatement, Problem> {
+    let SqlRequest { sql, params: BoundedList(params), named, as_of } = body.parse()?;
+    if named.len() > PARAMETERS_MAX {
+        return Err(Problem::invalid(format!("named has more than {PARAMETERS_MAX} values")));
+    }
+    let parameters = params.into_iter().map(SqlParameter::value).collect::<Result<_, _>>()?;
+    let named = named.into_iter().map(|(name, value)| Ok((name, value.value()?))).collect::<Result<_, Problem>>()?;
+    Ok(OwnedSqlStatement { text: sql.into_owned(), parameters, named, as_of: as_of.map(Position::new) })
 }
 
-impl ParsedStatement {
-    fn of(body: &BodyText) -> Result<Self, Problem> {
-        let SqlRequest { sql, params: BoundedList(params), named, as_of } = body.parse()?;
-        if named.len() > PARAMETERS_MAX {
-            return Err(Problem::invalid(format!("named has more than {PARAMETERS_MAX} values")));
-        }
-        let parameters = params.into_iter().map(SqlParameter::value).collect::<Result<_, _>>()?;
-        let named =
-            named.into_iter().map(|(name, value)| Ok((name, value.value()?))).collect::<Result<_, Problem>>()?;
-        Ok(ParsedStatement { text: sql.into_owned(), parameters, named, as_of: as_of.map(Position::new) })
-    }
-
-    /// Runs the statement.
-    fn visit(
-        &self,
-        database: &Database,
-        begin: impl FnOnce(&[String]),
-        row: impl FnMut(&[SqlValueRef<'_>]) -> ControlFlow<()>,
-    ) -> quire::Result<SqlSummary> {
-        let named: Vec<(&str, SqlValue)> = self.named.iter().map(|(name, value)| (&**name, value.clone())).collect();
-        let statement =
-            SqlStatement { text: &self.text, parameters: &self.parameters, named: &named, as_of: self.as_of };
-        Sql::over(database).visit(&statement, begin, row)
+impl From<StatementsBusy> for Problem {
+    fn from(busy: StatementsBusy) -> Self {
+        let retry_ms = u64::try_from(busy.retry_after().as_millis()).unwrap_or(u64::MAX);
+        Problem::new(Code::Overloaded, busy.to_string()).fact("retry_after_ms", retry_ms).unavailable()
     }
 }
 
@@ -177,7 +157,7 @@ pub(crate) async fn query(State(app): State<Arc<App>>, mut params: Params, body:
     let formats = [("json", ResultFormat::Json), ("ndjson", ResultFormat::Lines)];
     let format = params.word("format", &formats)?.unwrap_or(ResultFormat::Json);
     params.end()?;
-    let statement = body.read(ParsedStatement::of).await?;
+    let statement = body.read(statement_of).await?;
     let turn = app.querying.turn().await?;
     let request = BoundedRequest::begin(&app.database());
     let mut claim = app.memory.claim();
@@ -191,25 +171,23 @@ pub(crate) async fn query(State(app): State<Arc<App>>, mut params: Params, body:
 /// Returns the whole result as one value.
 async fn whole(
     request: BoundedRequest,
-    statement: ParsedStatement,
+    statement: OwnedSqlStatement,
     mut claim: Claim,
     turn: StatementTurn,
 ) -> Result<JsonResponse, Problem> {
     bounded(request, move |database| {
         let _turn = turn;
         let (mut columns, mut rows, mut refused) = (Vec::new(), Vec::new(), None);
-        let summary = statement.visit(
-            database,
-            |names| columns = names.to_vec(),
-            |row| {
-                let row = RawValue::from_string(row_text(row)).expect("a row is JSON");
-                match claim.grow(row.get().len() + size_of::<Box<RawValue>>()) {
-                    Ok(()) => rows.push(row),
-                    Err(problem) => refused = Some(problem),
-                }
-                if refused.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            },
-        )?;
+        let keep = |row: &[SqlValueRef<'_>]| {
+            let row = RawValue::from_string(row_text(row)).expect("a row is JSON");
+            match claim.grow(row.get().len() + size_of::<Box<RawValue>>()) {
+                Ok(()) => rows.push(row),
+                Err(problem) => refused = Some(problem),
+            }
+            if refused.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let begin = |names: &[String]| columns = names.to_vec();
+        let summary = statement.with(|statement| Sql::over(database).visit(statement, begin, keep))?;
         match refused {
             Some(problem) => Err(problem),
             None => {
@@ -280,7 +258,7 @@ impl Stream for LineStream {
 /// Returns the result line by line. An error before the first row is a response of its own.
 async fn lines(
     request: BoundedRequest,
-    statement: ParsedStatement,
+    statement: OwnedSqlStatement,
     mut claim: Claim,
     turn: StatementTurn,
 ) -> Result<Response, Problem> {
@@ -292,18 +270,16 @@ async fn lines(
         let (_turn, _claim) = (turn, claim);
         let mut sender = LineSender { pieces: sender, line_bytes: Vec::new(), runtime, has_left: false };
         let (mut started, columns) = (Some(started), RefCell::new(String::new()));
-        let done = statement.visit(
-            &database,
-            |names| columns.replace(text_of(&ColumnsLine { columns: names })).clear(),
-            |row| {
-                if let Some(started) = started.take() {
-                    drop(started.send(Ok(())));
-                    sender.line(&columns.borrow());
-                }
-                sender.line(&row_text(row));
-                if sender.has_left { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            },
-        );
+        let begin = |names: &[String]| columns.replace(text_of(&ColumnsLine { columns: names })).clear();
+        let send = |row: &[SqlValueRef<'_>]| {
+            if let Some(started) = started.take() {
+                drop(started.send(Ok(())));
+                sender.line(&columns.borrow());
+            }
+            sender.line(&row_text(row));
+            if sender.has_left { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let done = statement.with(|statement| Sql::over(&database).visit(statement, begin, send));
         match (done, started.take()) {
             (Err(error), Some(started)) => drop(started.send(Err(Problem::from(error)))),
             (Err(error), None) => {
@@ -332,4 +308,16 @@ async fn lines(
     }
     let body = LineStream { pieces, _request: request, _held: held };
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], ResponseBody::from_stream(body)).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_server_says_when_to_retry() {
+        let problem = serde_json::to_value(Problem::from(StatementsBusy)).expect("JSON");
+        assert_eq!(problem["code"], "overloaded");
+        assert_eq!((&problem["status"], &problem["retry_after_ms"]), (&503.into(), &1_000.into()));
+    }
 }

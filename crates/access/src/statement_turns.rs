@@ -1,4 +1,4 @@
-//! The turns of statements: how many run at a time, altogether and of one address.
+//! The turns of SQL statements: how many run at a time, altogether and of one address.
 //!
 //! A statement waits for a turn of its address first, and then for one of all. So an address that
 //! sends many statements has at most [`OF_ADDRESS_MAX`] among those that wait for all, and other
@@ -7,15 +7,14 @@
 //! a bound, so a client learns that the server is busy.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use quire_access::budget::running_caller;
-use quire_api::Code;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::error::Problem;
+use crate::budget::running_caller;
 
 /// How many statements run at a time.
 const STATEMENTS_MAX: usize = 4;
@@ -26,32 +25,53 @@ const OF_ADDRESS_MAX: usize = 2;
 /// The longest wait for a turn.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// When to retry after a wait that was too long, in milliseconds.
-const RETRY_MS: u64 = 1_000;
+/// When to retry after a wait that was too long.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The turns of all statements; see the module.
-#[derive(Debug)]
-pub(crate) struct StatementTurns {
+/// The turns of all statements of a server. Clones share them, so that front ends run the permitted
+/// number together.
+#[derive(Debug, Clone)]
+pub struct StatementTurns {
     all: Arc<Semaphore>,
     /// The turns of addresses whose statements run or wait.
-    addresses: Mutex<HashMap<IpAddr, Weak<Semaphore>>>,
+    addresses: Arc<Mutex<HashMap<IpAddr, Weak<Semaphore>>>>,
     wait_max: Duration,
 }
 
 /// The turn of one statement, which ends when it is dropped.
 #[derive(Debug)]
-pub(crate) struct StatementTurn {
+pub struct StatementTurn {
     _of_all: OwnedSemaphorePermit,
     _of_address: Option<OwnedSemaphorePermit>,
 }
 
+/// A wait for a turn that was too long.
+#[derive(Debug)]
+pub struct StatementsBusy;
+
+impl StatementsBusy {
+    /// When the client may retry.
+    pub fn retry_after(&self) -> Duration {
+        RETRY_AFTER
+    }
+}
+
+impl fmt::Display for StatementsBusy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the server runs {STATEMENTS_MAX} SQL statements at a time, {OF_ADDRESS_MAX} of one address, and none of \
+             them ended: retry later"
+        )
+    }
+}
+
+impl std::error::Error for StatementsBusy {}
+
 impl Default for StatementTurns {
     fn default() -> Self {
-        StatementTurns {
-            all: Arc::new(Semaphore::new(STATEMENTS_MAX)),
-            addresses: Mutex::default(),
-            wait_max: WAIT_MAX,
-        }
+        let (all, addresses) = (Arc::new(Semaphore::new(STATEMENTS_MAX)), Arc::default());
+        StatementTurns { all, addresses, wait_max: WAIT_MAX }
     }
 }
 
@@ -60,20 +80,17 @@ impl StatementTurns {
     ///
     /// # Errors
     /// When the wait is too long.
-    pub(crate) async fn turn(&self) -> Result<StatementTurn, Problem> {
+    pub async fn turn(&self) -> Result<StatementTurn, StatementsBusy> {
         let address = running_caller().and_then(|caller| caller.address());
+        let permit = async |turns: Arc<Semaphore>| turns.acquire_owned().await.expect("the semaphore stays open");
         let waiting = async {
             let of_address = match address {
-                Some(address) => self.of_address(address).acquire_owned().await.map(Some)?,
+                Some(address) => Some(permit(self.of_address(address)).await),
                 None => None,
             };
-            let of_all = Arc::clone(&self.all).acquire_owned().await?;
-            Ok(StatementTurn { _of_all: of_all, _of_address: of_address })
+            StatementTurn { _of_all: permit(Arc::clone(&self.all)).await, _of_address: of_address }
         };
-        match tokio::time::timeout(self.wait_max, waiting).await {
-            Ok(turn) => turn.map_err(|_: tokio::sync::AcquireError| Problem::stopping()),
-            Err(_) => Err(busy()),
-        }
+        tokio::time::timeout(self.wait_max, waiting).await.map_err(|_| StatementsBusy)
     }
 
     /// The turns of an address.
@@ -89,19 +106,10 @@ impl StatementTurns {
     }
 }
 
-fn busy() -> Problem {
-    let message = format!(
-        "the server runs {STATEMENTS_MAX} SQL statements at a time, {OF_ADDRESS_MAX} of one address, and none of \
-         them ended: retry later"
-    );
-    Problem::new(Code::Overloaded, message).fact("retry_after_ms", RETRY_MS).unavailable()
-}
-
 #[cfg(test)]
 mod tests {
-    use quire_access::budget::{ByteBudget, FrontEnd, handle_for};
-
     use super::*;
+    use crate::budget::{ByteBudget, FrontEnd, handle_for};
 
     /// Turns without waits.
     fn turns() -> StatementTurns {
@@ -109,9 +117,9 @@ mod tests {
     }
 
     /// A turn for a statement from an address.
-    async fn from(turns: &StatementTurns, address: &str) -> Result<StatementTurn, &'static str> {
+    async fn from(turns: &StatementTurns, address: &str) -> Result<StatementTurn, StatementsBusy> {
         let caller = ByteBudget::default().caller(FrontEnd::Http, Some(address.parse().expect("an address")));
-        handle_for(caller, turns.turn()).await.map_err(|problem| problem.code())
+        handle_for(caller, turns.turn()).await
     }
 
     #[tokio::test]
@@ -119,17 +127,17 @@ mod tests {
         let turns = turns();
         let first = from(&turns, "10.0.0.1").await.expect("a turn");
         let second = from(&turns, "10.0.0.1").await.expect("a turn");
-        assert_eq!(from(&turns, "10.0.0.1").await.err(), Some("overloaded"));
+        assert!(from(&turns, "10.0.0.1").await.is_err());
         // The same client by another notation, and one network of IPv6.
-        assert_eq!(from(&turns, "::ffff:10.0.0.1").await.err(), Some("overloaded"));
+        assert!(from(&turns, "::ffff:10.0.0.1").await.is_err());
         let third = from(&turns, "2001:db8::1").await.expect("a turn");
         let fourth = from(&turns, "2001:db8::2").await.expect("a turn");
-        assert_eq!(from(&turns, "2001:db8::3").await.err(), Some("overloaded"));
-        assert_eq!(from(&turns, "10.0.0.2").await.err(), Some("overloaded"), "all four are taken");
+        assert!(from(&turns, "2001:db8::3").await.is_err());
+        assert!(from(&turns, "10.0.0.2").await.is_err(), "all four are taken");
         drop((second, third));
         let _other = from(&turns, "10.0.0.2").await.expect("a turn");
         let _again = from(&turns, "10.0.0.1").await.expect("a turn");
-        assert_eq!(from(&turns, "10.0.0.1").await.err(), Some("overloaded"));
+        assert!(from(&turns, "10.0.0.1").await.is_err());
         drop((first, fourth));
     }
 
@@ -140,7 +148,7 @@ mod tests {
         for _ in 0..STATEMENTS_MAX {
             held.push(from(&turns, "127.0.0.1").await.expect("a turn"));
         }
-        assert_eq!(from(&turns, "127.0.0.1").await.err(), Some("overloaded"));
+        assert!(from(&turns, "127.0.0.1").await.is_err());
         assert!(turns.addresses.lock().expect("whole").is_empty());
     }
 
@@ -162,15 +170,5 @@ mod tests {
         }
         drop(from(&turns, "10.0.0.3").await.expect("a turn"));
         assert_eq!(turns.addresses.lock().expect("whole").len(), 1);
-    }
-
-    #[tokio::test]
-    async fn a_wait_that_is_too_long_says_when_to_retry() {
-        let turns = turns();
-        let _held = [turns.turn().await, turns.turn().await, turns.turn().await, turns.turn().await];
-        let problem = turns.turn().await.expect_err("all are taken");
-        let reply = serde_json::to_value(&problem).expect("JSON");
-        assert_eq!(reply["code"], "overloaded");
-        assert_eq!((&reply["status"], &reply["retry_after_ms"]), (&503.into(), &RETRY_MS.into()));
     }
 }
