@@ -18,6 +18,7 @@ type Client struct {
 	Streams quirev1.StreamsClient
 	Jobs    quirev1.JobsClient
 	Graph   quirev1.GraphClient
+	Sql     quirev1.SqlClient
 
 	connection *grpc.ClientConn
 }
@@ -37,6 +38,7 @@ func Dial(address string, options ...grpc.DialOption) (*Client, error) {
 		Streams:    quirev1.NewStreamsClient(connection),
 		Jobs:       quirev1.NewJobsClient(connection),
 		Graph:      quirev1.NewGraphClient(connection),
+		Sql:        quirev1.NewSqlClient(connection),
 		connection: connection,
 	}, nil
 }

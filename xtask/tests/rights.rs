@@ -59,7 +59,7 @@ fn each_http_route_has_its_row() {
 #[test]
 fn each_grpc_method_has_its_row() {
     let mut methods = Vec::new();
-    for file in ["quire", "events", "streams", "jobs", "graph"] {
+    for file in ["quire", "events", "streams", "jobs", "graph", "sql"] {
         let text = source(&format!("proto/quire/v1/{file}.proto"));
         let mut service = "";
         for line in text.lines().map(str::trim) {

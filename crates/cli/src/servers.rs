@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use quire::Database;
 use quire_access::budget::ByteBudget;
-use quire_access::{ConnectionLimits, ServerTls, TlsSettings, TokenVerifier, Traffic, check_address};
+use quire_access::{ConnectionLimits, ServerTls, StatementTurns, TlsSettings, TokenVerifier, Traffic, check_address};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -128,7 +128,7 @@ impl Servers {
         };
         exposure::check(wanted, protection.with_tls(tls.as_ref()))?;
         settings.fit_handles()?;
-        let budget = settings.budget;
+        let (budget, statements) = (settings.budget, StatementTurns::default());
         let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
         let stop = StopSignal::on_signals(&runtime)?;
         let tls_of =
@@ -137,6 +137,7 @@ impl Servers {
         let kafka = tokens.iter().cloned().fold(kafka.with_budget(budget.clone()), quire_kafka::Server::with_tokens);
         let http = quire_http::Server::bind_with(database.clone(), wanted.http.address.clone(), settings.http);
         let http = runtime.block_on(http).map_err(|error| not_bound(&wanted.http, "--http", &error))?;
+        let http = http.with_statement_turns(statements.clone());
         let mut http = tokens.iter().cloned().fold(http.with_budget(budget.clone()), quire_http::Server::with_tokens);
         let http_tls = tls_of(&wanted.http)?;
         if let Some(tls) = http_tls.clone() {
@@ -144,6 +145,7 @@ impl Servers {
         }
         let grpc = quire_grpc::Server::bind_with(database.clone(), wanted.grpc.address.clone(), settings.grpc);
         let grpc = runtime.block_on(grpc).map_err(|error| not_bound(&wanted.grpc, "--grpc", &error))?;
+        let grpc = grpc.with_statement_turns(statements);
         let mut grpc = tokens.into_iter().fold(grpc.with_budget(budget.clone()), quire_grpc::Server::with_tokens);
         let grpc_tls = tls_of(&wanted.grpc)?;
         if let Some(tls) = grpc_tls.clone() {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use quire::Database;
 use quire_access::budget::{BudgetCaller, running_caller};
-use quire_access::{BoundedRequest, FetchTurns, ReadTurns, ServedDatabase, Session};
+use quire_access::{BoundedRequest, FetchTurns, ReadTurns, ServedDatabase, Session, StatementTurns};
 use tokio::sync::{mpsc, watch};
 use tonic::Status;
 
@@ -56,6 +56,8 @@ pub(crate) struct ServiceComponents {
     pages: ReadTurns,
     /// The turns of waiting fetches.
     fetching: FetchTurns,
+    /// The turns of SQL statements.
+    statements: StatementTurns,
     /// Whether the server is stopping: streams then end.
     closed: watch::Receiver<bool>,
     _hold: DatabaseHold,
@@ -65,12 +67,13 @@ impl ServiceComponents {
     pub(crate) fn new(
         served: ServedDatabase,
         server: BudgetCaller,
+        statements: StatementTurns,
         closed: watch::Receiver<bool>,
         hold: DatabaseHold,
     ) -> Arc<Self> {
         let (unpacking, pages) = (ReadTurns::of_decompression(), ReadTurns::of_batches());
         let fetching = FetchTurns::default();
-        Arc::new(ServiceComponents { served, server, unpacking, pages, fetching, closed, _hold: hold })
+        Arc::new(ServiceComponents { served, server, unpacking, pages, fetching, statements, closed, _hold: hold })
     }
 
     /// The sessions.
@@ -106,7 +109,7 @@ impl App {
         let served = ServedDatabase::new(database);
         let session = served.session(&quire_access::Credential::Absent).expect("access control is disabled");
         let database = served.of(&session);
-        let components = ServiceComponents::new(served, server, closed, hold);
+        let components = ServiceComponents::new(served, server, StatementTurns::default(), closed, hold);
         (Arc::new(App { database, session: Some(session), components }), end)
     }
 
@@ -139,6 +142,11 @@ impl App {
     /// The turns of waiting fetches.
     pub(crate) fn fetching(&self) -> &FetchTurns {
         &self.components.fetching
+    }
+
+    /// The turns of SQL statements.
+    pub(crate) fn statements(&self) -> &StatementTurns {
+        &self.components.statements
     }
 
     /// Returns the components with the database of a request.

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 
 use quire::events::SelectRefusal;
 use quire::{CommitRefusal, Reason, UnknownBlock, jobs};
-use quire_access::AuthenticationError;
 use quire_access::budget::BudgetRefusal;
+use quire_access::{AuthenticationError, StatementsBusy};
 use quire_api::{Code, FactValue, Failure, FailureFact, TimeUnit};
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt};
@@ -193,6 +193,17 @@ pub(crate) fn overloaded(refusal: BudgetRefusal) -> Status {
             status(Failure::new(Code::Overloaded, refusal.to_string()).with("retry_after_us", after_us))
         }
     }
+}
+
+/// A statement without a turn.
+pub(crate) fn statements_busy(busy: &StatementsBusy) -> Status {
+    let after_us = u64::try_from(busy.retry_after().as_micros()).unwrap_or(u64::MAX);
+    status(Failure::new(Code::Overloaded, busy.to_string()).with("retry_after_us", after_us))
+}
+
+/// A statement whose client did not read its pages.
+pub(crate) fn unread() -> Status {
+    status(Failure::new(Code::Timeout, "the client did not read the next page in time: the result is incomplete"))
 }
 
 /// A read that exceeded its steps before it found an event. The next read continues with `field`.

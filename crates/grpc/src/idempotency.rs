@@ -111,7 +111,7 @@ mod tests {
     ];
 
     /// The methods that only read.
-    const READS: [&str; 29] = [
+    const READS: [&str; 30] = [
         "Events/Read",
         "Events/Subscribe",
         "Events/Head",
@@ -141,6 +141,7 @@ mod tests {
         "Graph/Components",
         "Graph/Missing",
         "Graph/Changes",
+        "Sql/Query",
     ];
 
     #[test]

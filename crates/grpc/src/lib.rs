@@ -1,4 +1,4 @@
-//! gRPC in front of Quire: one service a model, commits over all models, health and reflection.
+//! gRPC in front of Quire: one service a model, commits over all models, SQL, health and reflection.
 //! The messages are in `proto/quire/v1`.
 //!
 //! It translates and decides nothing: a request becomes a [`quire::Commit`] or a read, and the
@@ -46,6 +46,7 @@ mod pages;
 mod events;
 mod graph;
 mod jobs;
+mod sql;
 mod streams;
 
 mod commit;

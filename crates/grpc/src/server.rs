@@ -11,8 +11,8 @@ use std::time::Duration;
 use quire::Database;
 use quire_access::budget::{ByteBudget, FrontEnd};
 use quire_access::{
-    BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, ServedDatabase, ServerTls, TlsProtocol,
-    TokenVerifier, Traffic,
+    BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, ServedDatabase, ServerTls,
+    StatementTurns, TlsProtocol, TokenVerifier, Traffic,
 };
 use tokio::sync::watch;
 use tonic_web::GrpcWebLayer;
@@ -49,6 +49,7 @@ pub struct Server {
     settings: Settings,
     traffic: Arc<Traffic>,
     budget: ByteBudget,
+    statements: StatementTurns,
     is_audited: bool,
     tokens: Option<Arc<TokenVerifier>>,
 }
@@ -72,8 +73,8 @@ impl Server {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, problems.join("; ")));
         }
         let listener = Listener::bind(&address, &settings.connections).await?;
-        let (traffic, budget) = (Arc::default(), ByteBudget::default());
-        Ok(Server { database, listener, settings, traffic, budget, is_audited: true, tokens: None })
+        let (traffic, budget, statements) = (Arc::default(), ByteBudget::default(), StatementTurns::default());
+        Ok(Server { database, listener, settings, traffic, budget, statements, is_audited: true, tokens: None })
     }
 
     /// Accepts tokens of an OpenID provider in the place of API keys.
@@ -89,6 +90,11 @@ impl Server {
     /// Shares a byte budget with other servers, in place of one of the default size.
     pub fn with_budget(self, budget: ByteBudget) -> Self {
         Server { budget, ..self }
+    }
+
+    /// Shares the turns of SQL statements with other servers, in place of turns of its own.
+    pub fn with_statement_turns(self, statements: StatementTurns) -> Self {
+        Server { statements, ..self }
     }
 
     /// Gives every connection TLS.
@@ -145,7 +151,7 @@ impl Server {
         let served = if self.is_audited { served.with_audit("grpc") } else { served };
         let served = self.tokens.into_iter().fold(served, ServedDatabase::with_tokens);
         let (audited, caller) = (served.clone(), self.budget.caller(FrontEnd::Grpc, None));
-        let components = ServiceComponents::new(served, caller, closed.clone(), hold.clone());
+        let components = ServiceComponents::new(served, caller, self.statements, closed.clone(), hold.clone());
         let calls = Calls::new(services::routes(&components).await, self.settings.connections.clone());
         let calls = SessionCalls::new(MeteredCalls::new(calls, message_bytes_max), components);
         let gate = Arc::new(BrowserGate::new(&self.settings));

@@ -1,4 +1,4 @@
-//! The table of services: one a model, one for commits over all models, and health and reflection.
+//! The table of services: one a model, one for commits over all models, one for SQL, and health and reflection.
 
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use crate::proto::events_server::EventsServer;
 use crate::proto::graph_server::GraphServer;
 use crate::proto::jobs_server::JobsServer;
 use crate::proto::quire_server::QuireServer;
+use crate::proto::sql_server::SqlServer;
 use crate::proto::streams_server::StreamsServer;
-use crate::{commit, events, graph, jobs, streams};
+use crate::{commit, events, graph, jobs, sql, streams};
 
 /// The descriptors of `proto/quire/v1`, which reflection serves.
 pub(crate) const DESCRIPTORS: &[u8] = include_bytes!("proto/v1.binpb");
@@ -44,11 +45,13 @@ pub(crate) async fn routes(components: &Arc<ServiceComponents>) -> Routes {
         .max_decoding_message_size(request_bytes_max);
     let events = EventsServer::new(events::EventsService::new(Arc::clone(components)))
         .max_decoding_message_size(request_bytes_max);
+    let sql = SqlServer::new(sql::SqlService::new(Arc::clone(components))).max_decoding_message_size(request_bytes_max);
+    health.set_serving::<SqlServer<sql::SqlService>>().await;
     health.set_serving::<EventsServer<events::EventsService>>().await;
     health.set_serving::<QuireServer<commit::CommitService>>().await;
     health.set_serving::<StreamsServer<streams::StreamsService>>().await;
     health.set_serving::<JobsServer<jobs::JobsService>>().await;
     health.set_serving::<GraphServer<graph::GraphService>>().await;
     let routes = Routes::new(health_service).add_service(reflection).add_service(quire);
-    routes.add_service(streams).add_service(events).add_service(jobs).add_service(graph)
+    routes.add_service(streams).add_service(events).add_service(jobs).add_service(graph).add_service(sql)
 }

@@ -61,7 +61,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // SQL reads what the permitted reads of the database show.
     ("quire-sql", &["quire", "quire-vtab"]),
     ("quire-http", &["quire", "quire-api", "quire-access", "quire-sql"]),
-    ("quire-grpc", &["quire", "quire-api", "quire-access"]),
+    ("quire-grpc", &["quire", "quire-api", "quire-access", "quire-sql"]),
     (
         "quire-cli",
         &[

@@ -8290,3 +8290,372 @@ pub mod quire_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SqlQueryRequest {
+    /// One SELECT, or an EXPLAIN of one.
+    #[prost(string, tag = "1")]
+    pub sql: ::prost::alloc::string::String,
+    /// The values of `?1`, `?2` and so on: at most 1,000.
+    #[prost(message, repeated, tag = "2")]
+    pub params: ::prost::alloc::vec::Vec<SqlValue>,
+    /// The values of `:name`, `@name` and `$name`, by name without the sign: at most 1,000.
+    #[prost(map = "string, message", tag = "3")]
+    pub named: ::std::collections::HashMap<::prost::alloc::string::String, SqlValue>,
+    /// The position as of which the log is read. The last one if it is missing.
+    #[prost(uint64, optional, tag = "4")]
+    pub as_of: ::core::option::Option<u64>,
+}
+/// A page of rows. The first page has the names of the columns, and the last page the end.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SqlQueryResponse {
+    #[prost(string, repeated, tag = "1")]
+    pub columns: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "2")]
+    pub rows: ::prost::alloc::vec::Vec<SqlRow>,
+    #[prost(message, optional, tag = "3")]
+    pub end: ::core::option::Option<SqlEnd>,
+}
+/// A row, with one value for each column.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SqlRow {
+    #[prost(message, repeated, tag = "1")]
+    pub values: ::prost::alloc::vec::Vec<SqlValue>,
+}
+/// A value. Without a kind it is NULL.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SqlValue {
+    #[prost(oneof = "sql_value::Kind", tags = "1, 2, 3, 4")]
+    pub kind: ::core::option::Option<sql_value::Kind>,
+}
+/// Nested message and enum types in `SqlValue`.
+pub mod sql_value {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        #[prost(int64, tag = "1")]
+        Integer(i64),
+        #[prost(double, tag = "2")]
+        Real(f64),
+        #[prost(string, tag = "3")]
+        Text(::prost::alloc::string::String),
+        /// Bytes that are no text.
+        #[prost(bytes, tag = "4")]
+        Blob(::prost::bytes::Bytes),
+    }
+}
+/// What the statement read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SqlEnd {
+    /// The position as of which the log was read.
+    #[prost(uint64, tag = "1")]
+    pub as_of: u64,
+    /// The number of rows that scans of tables read.
+    #[prost(uint64, tag = "2")]
+    pub scanned: u64,
+    /// The number of rows of the result.
+    #[prost(uint64, tag = "3")]
+    pub rows: u64,
+}
+/// Generated client implementations.
+pub mod sql_client {
+    #![allow(
+        unused_variables,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// SQL statements.
+    #[derive(Debug, Clone)]
+    pub struct SqlClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl SqlClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> SqlClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> SqlClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            SqlClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Runs one statement, and streams its rows in pages. A statement that fails after its first page
+        /// ends the stream with the error.
+        pub async fn query(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SqlQueryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::SqlQueryResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Sql/Query");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Sql", "Query"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod sql_server {
+    #![allow(
+        unused_variables,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with SqlServer.
+    #[async_trait]
+    pub trait Sql: std::marker::Send + std::marker::Sync + 'static {
+        /// Server streaming response type for the Query method.
+        type QueryStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::SqlQueryResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Runs one statement, and streams its rows in pages. A statement that fails after its first page
+        /// ends the stream with the error.
+        async fn query(
+            &self,
+            request: tonic::Request<super::SqlQueryRequest>,
+        ) -> std::result::Result<tonic::Response<Self::QueryStream>, tonic::Status>;
+    }
+    /// SQL statements.
+    #[derive(Debug)]
+    pub struct SqlServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> SqlServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for SqlServer<T>
+    where
+        T: Sql,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/quire.v1.Sql/Query" => {
+                    #[allow(non_camel_case_types)]
+                    struct QuerySvc<T: Sql>(pub Arc<T>);
+                    impl<
+                        T: Sql,
+                    > tonic::server::ServerStreamingService<super::SqlQueryRequest>
+                    for QuerySvc<T> {
+                        type Response = super::SqlQueryResponse;
+                        type ResponseStream = T::QueryStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SqlQueryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Sql>::query(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = QuerySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for SqlServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "quire.v1.Sql";
+    impl<T> tonic::server::NamedService for SqlServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}

@@ -11,5 +11,6 @@ mod jobs;
 mod queues;
 mod served;
 mod server;
+mod sql;
 mod streams;
 mod web;

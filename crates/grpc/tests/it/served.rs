@@ -11,6 +11,7 @@ use quire_grpc::proto::events_client::EventsClient;
 use quire_grpc::proto::graph_client::GraphClient;
 use quire_grpc::proto::jobs_client::JobsClient;
 use quire_grpc::proto::quire_client::QuireClient;
+use quire_grpc::proto::sql_client::SqlClient;
 use quire_grpc::proto::streams_client::StreamsClient;
 use quire_grpc::{Server, Settings};
 use tempfile::TempDir;
@@ -121,6 +122,10 @@ impl Served {
 
     pub(crate) async fn graph(&self) -> GraphClient<Channel> {
         GraphClient::new(self.channel().await)
+    }
+
+    pub(crate) async fn sql(&self) -> SqlClient<Channel> {
+        SqlClient::new(self.channel().await)
     }
 
     pub(crate) async fn jobs(&self) -> JobsClient<Channel> {

@@ -250,9 +250,24 @@ fn rows(fixture: &Fixture) -> Vec<MethodRow> {
         row("Graph/Order", bytes(&walk()), &[of_graph(Read)]),
         row("Graph/Components", bytes(&walk()), &[of_graph(Read)]),
         row("Graph/Missing", bytes(&MissingRequest { graph: graph() }), &[of_graph(Read)]),
+        row(
+            "Sql/Query",
+            bytes(&SqlQueryRequest { sql: SQL_OF_ALL_MODELS.to_owned(), ..SqlQueryRequest::default() }),
+            &[
+                of_store(Read).hiding(STORE),
+                of_topic(Read).hiding(TOPIC),
+                of_queue(Read).hiding(QUEUE),
+                of_graph(Read).hiding(GRAPH),
+                of_group(Describe).hiding(GROUP),
+            ],
+        ),
         row("Graph/Changes", bytes(&GraphChangesRequest { graph: graph(), after: None }), &[of_graph(Read)]),
     ]
 }
+
+/// A statement that shows the name of an object of each model.
+const SQL_OF_ALL_MODELS: &str = "SELECT store FROM events UNION ALL SELECT topic FROM records \
+    UNION ALL SELECT queue FROM jobs UNION ALL SELECT graph FROM blocks UNION ALL SELECT name FROM groups";
 
 fn fetch() -> FetchJobsRequest {
     FetchJobsRequest { count: 1, ..FetchJobsRequest::default() }

@@ -24,8 +24,14 @@ const WORK: &str = "/quire.v1.Jobs/Work";
 const FETCH: &str = "/quire.v1.Jobs/Fetch";
 const FETCH_RECORDS: &str = "/quire.v1.Streams/Fetch";
 const CONSUME: &str = "/quire.v1.Streams/Consume";
-const SERVICES: [&str; 5] =
-    ["/quire.v1.Events/", "/quire.v1.Jobs/", "/quire.v1.Graph/", "/quire.v1.Streams/", "/quire.v1.Quire/"];
+const SERVICES: [&str; 6] = [
+    "/quire.v1.Events/",
+    "/quire.v1.Jobs/",
+    "/quire.v1.Graph/",
+    "/quire.v1.Streams/",
+    "/quire.v1.Quire/",
+    "/quire.v1.Sql/",
+];
 
 /// A connection to the server, what runs it, and the folder of its database for as long as this
 /// process is there.

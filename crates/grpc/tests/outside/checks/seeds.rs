@@ -17,6 +17,7 @@ pub(crate) fn all() -> Vec<(String, Vec<u8>)> {
     calls.extend(graph());
     calls.extend(streams());
     calls.extend(commits());
+    calls.extend(statements());
     let name = |(index, (path, body)): (usize, (&str, Vec<u8>))| {
         let method = path.rsplit('/').next().expect("the method").to_lowercase();
         (format!("{:02}-{method}", index + 1), [path.as_bytes(), b"\n", &body].concat())
@@ -382,4 +383,16 @@ fn commits() -> Vec<Call> {
         Kind::Graph(Box::new(graph)),
     ];
     vec![("/quire.v1.Quire/Commit", CommitRequest { parts: parts(all) }.encode_to_vec())]
+}
+
+fn statements() -> Vec<Call> {
+    use sql_value::Kind;
+    let value = |kind| SqlValue { kind: Some(kind) };
+    let params =
+        vec![SqlValue::default(), value(Kind::Integer(1)), value(Kind::Real(0.5)), value(Kind::Text(text("s")))];
+    let sql = text("SELECT position, type, ?1, ?2, ?3, :b FROM events WHERE store = ?4");
+    let named = [(text("b"), value(Kind::Blob("b".into())))].into();
+    let query = SqlQueryRequest { sql, params, named, as_of: None };
+    let states = SqlQueryRequest { sql: text("SELECT name, pending FROM queues"), ..SqlQueryRequest::default() };
+    vec![("/quire.v1.Sql/Query", query.encode_to_vec()), ("/quire.v1.Sql/Query", states.encode_to_vec())]
 }
