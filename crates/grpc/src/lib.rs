@@ -1,4 +1,5 @@
-//! gRPC in front of Quire: one service a model, commits over all models, SQL, health and reflection.
+//! gRPC in front of Quire: one service a model, commits over all models, SQL, health and
+//! reflection.
 //! The messages are in `proto/quire/v1`.
 //!
 //! It translates and decides nothing: a request becomes a [`quire::Commit`] or a read, and the

@@ -1,4 +1,5 @@
-//! The table of services: one a model, one for commits over all models, one for SQL, and health and reflection.
+//! The table of services: one a model, one for commits over all models, one for SQL, and
+//! health and reflection.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The service `Sql`: read-only statements, with their rows in pages.
 //!
-//! A statement holds a thread and a turn, which it shares with the statements over HTTP. It reads no
-//! further than a few pages ahead of its client, and ends when the client leaves.
+//! A statement holds a thread and a turn, which it shares with the statements over HTTP. It reads
+//! no further than a few pages ahead of its client, and ends when the client leaves.
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
