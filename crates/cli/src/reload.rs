@@ -63,7 +63,7 @@ const TARGET: &str = "quire::server";
 #[derive(Debug)]
 pub(crate) struct Reload<'s> {
     /// The settings at the start, or at the last reload.
-    pub(crate) settings: Vec<ServerSetting>,
+    pub(crate) settings: &'s mut Vec<ServerSetting>,
     pub(crate) logger: &'s Logger,
     /// The shortest sync that the log reports.
     pub(crate) slow_sync: &'s Cell<Duration>,

@@ -3,13 +3,15 @@
 use std::cell::Cell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use quire::{Database, OpenedDatabase, Recovery};
+use quire_access::ServerTls;
 use tracing::{info, warn};
 
-use crate::cluster::{ClusterArgs, ServedNode};
+use crate::cluster::{ClusterArgs, NodePlan, ServedNode};
 use crate::connections::{ConnectionArgs, ServerSettings};
 use crate::durability::DurabilityArg;
 use crate::exposure::{ServerProtection, may_have_access_control};
@@ -18,7 +20,7 @@ use crate::graph_memory::GraphMemoryArgs;
 use crate::grpc::GrpcArgs;
 use crate::http::HttpArgs;
 use crate::kafka::KafkaArgs;
-use crate::logging::LogArgs;
+use crate::logging::{LogArgs, Logger};
 use crate::memory::MemoryArgs;
 use crate::oidc::OidcArgs;
 use crate::profile::ProfileArg;
@@ -77,6 +79,21 @@ pub(crate) struct Serve {
     config: Option<PathBuf>,
 }
 
+/// What outlives a stop for other files.
+struct ServeSession<'s> {
+    settings: Vec<ServerSetting>,
+    logger: &'s Logger,
+    #[cfg(feature = "otlp")]
+    export: &'s mut Option<crate::otlp::OtlpExport>,
+}
+
+/// Why a server has stopped.
+enum ServeEnd {
+    Stopped,
+    /// The node needs all files of the leader. These are addresses of nodes.
+    NeedsFiles(Vec<String>),
+}
+
 /// Smallest allocation, in bytes, that is returned to the system when it is freed. Most requests
 /// and responses are smaller, and the largest are many times larger.
 const LARGE_BYTES: usize = 4 << 20;
@@ -88,28 +105,64 @@ impl Serve {
         // Where the allocator has no such setting, the server keeps freed memory.
         let _ = quire_mapped::give_back_large(LARGE_BYTES);
         self.check()?;
-        let tls = self.tls.load()?;
-        let tokens = self.oidc.load()?;
-        self.addresses.check(tls.as_ref(), self.protection(may_have_access_control(&self.data)))?;
         #[cfg(feature = "otlp")]
         let mut export = self.otlp.start()?;
         #[cfg(feature = "otlp")]
         let layers = export.iter().map(crate::otlp::OtlpExport::layer).collect();
         #[cfg(not(feature = "otlp"))]
         let layers = Vec::new();
+        let tls = self.tls.load()?;
         let logger = self.log.start(layers)?;
-        let served = Stopwatch::start();
         log_start(&settings);
-        let plan = self.cluster.plan(&self.data, self.tls.settings()?)?;
+        // A node that joins gets the access rules with its files.
+        let mut plan = self.cluster.plan(&self.data, self.tls.settings()?)?;
+        self.check_exposure(tls.as_ref())?;
+        let mut session = ServeSession {
+            settings,
+            logger: &logger,
+            #[cfg(feature = "otlp")]
+            export: &mut export,
+        };
+        let mut ended = self.serve(plan.as_ref(), tls, &mut session, out)?;
+        while let (ServeEnd::NeedsFiles(addresses), Some(known)) = (ended, &plan) {
+            writeln!(out, "the leader no longer has the next records of this node: receiving its files")?;
+            out.flush()?;
+            let again = known.after_files(&addresses);
+            again.receive(&self.data)?;
+            plan = Some(again);
+            let tls = self.tls.load()?;
+            self.check_exposure(tls.as_ref())?;
+            ended = self.serve(plan.as_ref(), tls, &mut session, out)?;
+        }
+        #[cfg(feature = "otlp")]
+        export.into_iter().for_each(crate::otlp::OtlpExport::end);
+        Ok(())
+    }
+
+    /// Checks that no address gives other machines access without protection.
+    fn check_exposure(&self, tls: Option<&Arc<ServerTls>>) -> Result {
+        self.addresses.check(tls, self.protection(may_have_access_control(&self.data)))
+    }
+
+    /// Serves the database once, until the server is stopped or the node needs other files.
+    fn serve(
+        &self,
+        plan: Option<&NodePlan>,
+        tls: Option<Arc<ServerTls>>,
+        session: &mut ServeSession<'_>,
+        out: &mut dyn Write,
+    ) -> Result<ServeEnd> {
+        let served = Stopwatch::start();
+        let tokens = self.oidc.load()?;
         let mut builder = Database::builder(&self.data).settings(self.database_settings());
-        if let Some(plan) = &plan {
-            builder = plan.database.into_iter().fold(builder.member(true), quire::Builder::id);
+        if plan.is_some() {
+            builder = builder.member(true);
         }
         let opening_watch = Stopwatch::start();
         let opening = self.graph_memory.of_server(builder).open_and_report()?;
         log_recovery(&opening, opening_watch.elapsed());
         let OpenedDatabase { database, recovery, .. } = opening;
-        plan.iter().try_for_each(|plan| plan.settle(&database, &self.data))?;
+        plan.iter().try_for_each(|plan| plan.settle(&self.data))?;
         log_mode(&self.data);
         if let Some(tls) = &tls {
             log_certificate(tls);
@@ -118,7 +171,7 @@ impl Serve {
             Servers::start(&database, Some(&self.data), &self.addresses, self.server_settings()?, tls, tokens)?;
         let node = plan.map(|plan| plan.start(&database, servers.addresses())).transpose()?;
         #[cfg(feature = "otlp")]
-        export.iter_mut().for_each(|export| export.export_metrics(servers.metrics()));
+        session.export.iter_mut().for_each(|export| export.export_metrics(servers.metrics()));
         let has_access_control = database.access().rules().is_enabled();
         log_addresses(servers.addresses(), has_access_control);
         writeln!(out, "data        {}", self.data.display())?;
@@ -137,8 +190,14 @@ impl Serve {
         let mut watch =
             DatabaseWatch::new(database.clone(), servers.traffic(), servers.kafka_counters(), recovery.damage.len());
         let slow_sync = Cell::new(self.log.slow_sync());
-        let mut reload =
-            Reload { settings, logger: &logger, slow_sync: &slow_sync, servers: &servers, database: &database };
+        let logger = session.logger;
+        let mut reload = Reload {
+            settings: &mut session.settings,
+            logger,
+            slow_sync: &slow_sync,
+            servers: &servers,
+            database: &database,
+        };
         let mut tls_watch = TlsWatch::new(servers.tls().cloned());
         let mut had_access_control = has_access_control;
         let look = || {
@@ -164,13 +223,14 @@ impl Serve {
         let stop = Stopwatch::start();
         info!(target: TARGET, %reason, served_s = served.elapsed().as_secs(), "stopping");
         let failure = node.as_ref().and_then(ServedNode::failure);
+        let needs_files = node.as_ref().and_then(ServedNode::addresses_of_files);
         node.iter().for_each(ServedNode::hand_over);
         let stopped = servers.stop();
         node.into_iter().for_each(ServedNode::stop);
         watch.look(slow_sync.get());
         drop(watch);
         #[cfg(feature = "otlp")]
-        export.into_iter().for_each(crate::otlp::OtlpExport::end);
+        session.export.iter_mut().for_each(crate::otlp::OtlpExport::end_metrics);
         let commits = database.statistics().commits;
         // Closing syncs and saves the state. The message follows the close.
         drop(database);
@@ -182,10 +242,14 @@ impl Serve {
                 "access control was disabled: the server stopped, so that it lets nobody in unasked; start it again on \
                  loopback, or with --insecure-listen, to serve everybody",
             )),
-            StopReason::NodeFailed => {
-                Err(CommandError::new(format!("the node of the cluster has stopped: {}", failure.unwrap_or_default())))
-            }
-            StopReason::Interrupt | StopReason::Terminate | StopReason::Program => Ok(()),
+            StopReason::NodeFailed => match needs_files {
+                Some(addresses) => Ok(ServeEnd::NeedsFiles(addresses)),
+                None => Err(CommandError::new(format!(
+                    "the node of the cluster has stopped: {}",
+                    failure.unwrap_or_default()
+                ))),
+            },
+            StopReason::Interrupt | StopReason::Terminate | StopReason::Program => Ok(ServeEnd::Stopped),
         }
     }
 

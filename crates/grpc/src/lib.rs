@@ -32,6 +32,7 @@ mod browsers;
 mod calls;
 mod connections;
 mod counted;
+mod linearizable;
 mod metering;
 mod server;
 mod sessions;

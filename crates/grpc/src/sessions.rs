@@ -22,7 +22,8 @@ use tonic::{Code, Status};
 
 use crate::app::ServiceComponents;
 use crate::connections::CallOrigin;
-use crate::error::{session_ended, unauthenticated};
+use crate::error::{failed, session_ended, unauthenticated};
+use crate::linearizable;
 
 /// The method that answers without a session.
 const PUBLIC: &str = "/grpc.health.v1.Health/Check";
@@ -80,8 +81,14 @@ where
             }
         };
         let components = Arc::clone(&self.components);
+        let confirmation = linearizable::confirmation(&components, request.uri().path());
         let handling = session.clone().scope(self.calls.call(request));
         Box::pin(async move {
+            if let Some(confirmation) = confirmation
+                && let Err(error) = confirmation.await
+            {
+                return Ok(failed(error).into_http());
+            }
             let response = handling.await?;
             if is_not_permitted(response.headers()) && !session.is_live() {
                 return Ok(session_ended().into_http());

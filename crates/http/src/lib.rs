@@ -68,6 +68,7 @@ mod graph;
 mod groups;
 mod jobs;
 mod life;
+mod linearizable;
 mod queues;
 mod records;
 mod topics;

@@ -12,7 +12,7 @@ use crate::body::BodyLimit;
 use crate::error::{self, Problem};
 use crate::{
     access, backup, bulk, cluster, commit, commits, compact, dashboard, events, graph, groups, health, jobs, life,
-    metrics, openapi, queues, records, requests, sql, stats, topics,
+    linearizable, metrics, openapi, queues, records, requests, sql, stats, topics,
 };
 
 /// All routes, over these components. Names in paths are percent-encoded, by the client or by
@@ -113,6 +113,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .fallback(async || Problem::unknown_route())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(body_limit(body_bytes_max))
+        .layer(from_fn_with_state(Arc::clone(&app), linearizable::confirm))
         .layer(from_fn_with_state(Arc::clone(&app), requests::count))
         .with_state(app)
 }

@@ -109,7 +109,7 @@ pub use compaction::{Compaction, CompactionPlan, Compactor, SegmentRun, SegmentS
 pub use components::{Background, Components, LogDuty};
 pub use durable::checkpoint::{Checkpoint, PassOn, Payload};
 pub use durable::gate::{LogWatcher, WaitOutcome, Woken};
-pub use durable::office::Office;
+pub use durable::office::{Office, office_file};
 pub use error::{Damage, Error, Result};
 pub use identity::Identity;
 pub use log::{Log, OpenedLog, Publication, SegmentSize, Statistics};

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quire_log::{Background, Clock, Components, Durability, Identity, Publisher, Recovery, Snapshot, Storage};
-use quire_model::Position;
 use quire_shard::Shard;
 use quire_shard::graph_memory::{self, GraphMemory};
 
@@ -462,6 +461,9 @@ impl Builder {
             return Err(quire_log::Error::Settings { problems }.into());
         }
         let Builder { path, settings, id, is_member, components } = self;
+        if is_member {
+            crate::tools::finish_receiving(&path)?;
+        }
         let meta = match settings.read_only {
             true => Meta::read(&*components.storage, &path)?,
             false => Meta::open_or_create(&*components.storage, &path, settings.create, || {
@@ -493,14 +495,6 @@ impl Builder {
             shard_settings.log.exclusive = true;
         }
         let (shard, mut recovery) = Shard::open(&path.join(SHARD), identity, shard_settings, components, graph_memory)?;
-        if is_member && shard.log().compacted_end() > Position::ZERO {
-            let message = format!(
-                "{} can't be a node of a cluster: records up to {} were compacted, and a new node could not get them; copy the database without its history first",
-                path.display(),
-                shard.log().compacted_end()
-            );
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
         let replayed = shard.replayed();
         let database = Database::start(shard, background, settings.request_steps_max)?;
         if settings.read_only {

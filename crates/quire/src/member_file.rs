@@ -11,7 +11,6 @@ use quire_log::{Access, Storage};
 
 use crate::{Error, ErrorKind, Result};
 
-const NAME: &str = "quire.node";
 const BESIDE: &str = "quire.node.new";
 const MAGIC: &[u8; 8] = b"QUIRENOD";
 const VERSION: u32 = 1;
@@ -29,13 +28,15 @@ pub struct MemberFile {
 }
 
 impl MemberFile {
+    pub(crate) const NAME: &str = "quire.node";
+
     /// Reads the file of the database in `path`; `None` for a database alone, and where there is no
     /// database.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::NewerFormat`] and [`ErrorKind::Io`].
     pub fn read(storage: &dyn Storage, path: &Path) -> Result<Option<Self>> {
-        let file = path.join(NAME);
+        let file = path.join(MemberFile::NAME);
         match storage.read(&file) {
             Ok(bytes) => MemberFile::decode(&bytes, &file).map(Some),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
@@ -61,7 +62,7 @@ impl MemberFile {
     }
 
     fn path(database: &Path) -> PathBuf {
-        database.join(NAME)
+        database.join(MemberFile::NAME)
     }
 
     fn encode(&self) -> [u8; BYTES] {

@@ -11,7 +11,7 @@ use quire_log::{Access, Lock, Storage, StoredFile};
 use crate::tools::refuse_backup;
 use crate::{Error, ErrorKind, Result};
 
-const NAME: &str = "quire.meta";
+const NAME: &str = Meta::NAME;
 const BESIDE: &str = "quire.meta.new";
 const MAGIC: &[u8; 8] = b"QUIREMET";
 const VERSION: u32 = 1;
@@ -33,6 +33,8 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
+    pub(crate) const NAME: &str = "quire.meta";
+
     /// Reads the file of the database in `path`, or creates a database if the directory is empty.
     ///
     /// # Errors
@@ -70,6 +72,16 @@ impl Meta {
                 Err(Error::new(ErrorKind::NotADatabase, message))
             }
             Err(error) => Err(Error::io("read", &path.join(NAME), error)),
+        }
+    }
+
+    /// Reads the file of the database in `path`; `None` when it does not exist.
+    pub(crate) fn read_if_there(storage: &dyn Storage, path: &Path) -> Result<Option<Self>> {
+        let file = path.join(NAME);
+        match storage.read(&file) {
+            Ok(bytes) => Meta::decode(&bytes, &file).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("read", &file, error)),
         }
     }
 

@@ -54,6 +54,9 @@ pub(crate) struct OfficeStatus {
     /// From which published position on the shard serves clients: `ALWAYS`, `NEVER`, or the
     /// position of the record that began its term.
     serves_from: AtomicU64,
+    /// The first record that other nodes may still need from this one. No record is compacted
+    /// until the node has said so.
+    needed_from: AtomicU64,
     /// The leader, as clients reach it.
     leader: Mutex<Option<Arc<ClusterLeader>>>,
     /// `None` until the node of the cluster has begun.
@@ -90,6 +93,15 @@ impl OfficeStatus {
     /// Notes that the shard does not lead. Called under the lock of the state.
     pub(crate) fn stands_down(&self) {
         self.serves_from.store(NEVER, Ordering::Release);
+    }
+
+    /// Notes the first record that other nodes may still need from this one.
+    pub(crate) fn set_needed_from(&self, position: Position) {
+        self.needed_from.store(position.get(), Ordering::Release);
+    }
+
+    pub(crate) fn needed_from(&self) -> Position {
+        Position::new(self.needed_from.load(Ordering::Acquire))
     }
 
     pub(crate) fn set_control(&self, control: Arc<dyn ClusterControl>) {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use quire_log::{AppendedRecord, Clock, Mark, RecordCopy, Term};
 use quire_model::codec::Encoder;
-use quire_model::{Effects, EntryKind, NewEntry, Timestamp};
+use quire_model::{Effects, EntryKind, NewEntry, Position, Timestamp};
 
 use crate::cluster::ClusterControl;
 use crate::decide::{WriterState, apply_last};
@@ -120,6 +120,12 @@ impl Shard {
     /// The error of a request that only the leader of a cluster carries out.
     pub fn not_leader(&self) -> Error {
         self.logged().office.not_leader()
+    }
+
+    /// Notes the first record that other nodes may still need from this one. Compaction leaves it
+    /// and all later ones as they are.
+    pub fn keep_from(&self, position: Position) {
+        self.logged().office.set_needed_from(position);
     }
 
     /// Notes which node of the cluster this is, and which one leads.
@@ -251,17 +257,16 @@ fn append_own(
 
 #[cfg(test)]
 mod tests {
-    use quire_log::{Background, Clock, Components, Durability, Identity, Publisher, Settings, SystemClock};
-    use quire_model::Position;
-
     use super::*;
     use crate::commands::{Commands, Replies};
     use crate::error::ErrorKind;
     use crate::jobs::{self, JobSpec};
     use crate::permitted::PermittedCommands;
     use crate::settings::ShardSettings;
+    use crate::streams;
     use crate::system::{ClusterMember, MemberAddresses, MemberRole};
     use crate::{Duty, graph_memory, testing};
+    use quire_log::{Background, Clock, Components, Durability, Identity, Publisher, Settings, SystemClock};
 
     const TERM: Term = Term::new(3);
 
@@ -327,8 +332,36 @@ mod tests {
         assert_eq!(leader.saved_state().expect("whole"), follower.saved_state().expect("whole"));
     }
 
+    /// Publishes everything that is appended.
+    fn publish(shard: &Shard) {
+        testing::seal(shard);
+        let last = shard.log().mark_at(shard.log().appended()).expect("readable").expect("appended");
+        shard.log().publish(last).expect("published");
+        testing::seal(shard);
+    }
+
     #[test]
-    fn a_node_that_follows_carries_out_no_duty_of_a_leader_and_keeps_each_record() {
+    fn a_compaction_on_a_node_keeps_what_an_unpublished_commit_deletes() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let shard = member(directory.path());
+        shard.begin_term(TERM, 1).expect("begun");
+        for _ in 0..2 {
+            (0..60).for_each(|_| testing::produce(&shard, "notes", None, Some(&[b'n'; 10 << 10])));
+            publish(&shard);
+            shard.checkpoint().expect("saved");
+        }
+        let delete = [streams::Command::DeleteTopic { topic: streams::TopicRef::Name("notes") }];
+        testing::commit(&shard, &Commands { streams: &delete, ..Commands::default() });
+        assert_eq!(shard.compact_whole().expect("compacted").segments, 0, "other nodes may need the records");
+        shard.keep_from(shard.log().published());
+        assert_eq!(shard.compact_whole().expect("compacted").segments, 0, "the deletion may be truncated");
+        publish(&shard);
+        assert!(shard.compact_whole().expect("compacted").entries_dropped > 0);
+        assert!(shard.log().compacted_end() <= shard.log().newest_sealed_from(4), "the newest segments stay");
+    }
+
+    #[test]
+    fn a_node_that_follows_carries_out_no_duty_of_a_leader() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let shard = member(directory.path());
         let begun = shard.begin_term(TERM, 1).expect("begun");
@@ -348,7 +381,6 @@ mod tests {
         };
         assert_eq!(shard.append_member(&record).expect_err("no leader").kind(), ErrorKind::NotLeader);
         assert_eq!(shard.log().appended(), last);
-        assert_eq!(shard.compact_whole().expect_err("kept").kind(), ErrorKind::Invalid);
         assert!(shard.failing().is_empty());
     }
 

@@ -113,6 +113,7 @@ fn cluster(arguments: &Arguments) -> io::Result<ExitCode> {
     let limit = minutes.map_or(Duration::MAX, |minutes| Duration::from_secs(minutes * 60));
     let seeds = one.map_or(from..to, |seed| seed..seed + 1);
     let (mut runs, mut acknowledged, mut unsettled, mut terms, mut truncations) = (0, 0, 0, 0, 0);
+    let (mut compacted, mut shipments) = (0, 0);
     for seed in seeds.take_while(|_| begun.elapsed() < limit) {
         let report = run_cluster(seed, one.is_some());
         report.lines.iter().try_for_each(|line| tell(line))?;
@@ -126,11 +127,14 @@ fn cluster(arguments: &Arguments) -> io::Result<ExitCode> {
         unsettled += report.unsettled;
         terms += report.terms;
         truncations += report.truncations;
+        compacted += report.compacted;
+        shipments += report.shipments;
     }
     let seconds = begun.elapsed().as_secs_f64();
     tell(&format!(
-        "{runs} clusters with {acknowledged} acknowledged and {unsettled} unsettled commits, {terms} terms and \
-         {truncations} truncations, none failed, in {seconds:.1} s"
+        "{runs} clusters with {acknowledged} acknowledged and {unsettled} unsettled commits, {terms} terms, \
+         {truncations} truncations, {compacted} nodes that compacted and {shipments} that got files, none failed, in \
+         {seconds:.1} s"
     ))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -20,7 +20,7 @@ pub trait PeerBytes: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> PeerBytes for S {}
 
 /// Connects to other nodes: over TLS with this server's own certificate, or over TCP alone.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct PeerConnector {
     tls: Option<Arc<ClientConfig>>,
 }

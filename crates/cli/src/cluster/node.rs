@@ -1,11 +1,13 @@
 //! The node of a server that runs.
 
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use quire::tools::BackupSink;
 use quire::{Database, Disk};
 use quire_access::{ConnectionSettings, Listener, TlsProtocol};
-use quire_cluster::{NodeNotice, NodeObserver, NodeParts, NodeStatus, RunningMember};
+use quire_cluster::{NodeFiles, NodeNotice, NodeObserver, NodeParts, NodeStatus, RunningMember};
 use tracing::{info, warn};
 
 use super::NodePlan;
@@ -21,6 +23,31 @@ pub(crate) struct ServedNode {
     member: RunningMember,
     observer: Arc<NoticeLog>,
     address: String,
+    /// Nodes that were named by a flag.
+    join: Vec<String>,
+}
+
+/// The files of the database for other nodes.
+#[derive(Debug)]
+struct DatabaseFiles(Database);
+
+impl NodeFiles for DatabaseFiles {
+    fn send(&self, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        self.0.stream_backup(&mut SinkOf(sink)).map(drop).map_err(io::Error::other)
+    }
+}
+
+struct SinkOf<'s>(&'s mut dyn FnMut(&[u8]) -> io::Result<()>);
+
+impl BackupSink for SinkOf<'_> {
+    fn make_space(&mut self, _bytes: u64) -> io::Result<()> {
+        // One node at a time gets files, and a segment has a bounded size.
+        Ok(())
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        (self.0)(bytes)
+    }
 }
 
 /// Writes notices to the log of the server.
@@ -43,27 +70,12 @@ impl NodeObserver for NoticeLog {
 }
 
 impl NodePlan {
-    /// Makes an opened database the node. A crash before leaves a database alone.
+    /// Makes an opened database the first node of its cluster, where it is to be that. A crash
+    /// before leaves a database alone.
     ///
     /// # Errors
-    /// When the directory has records of another database, or can't be written.
-    pub(crate) fn settle(&self, database: &Database, data: &Path) -> Result {
-        if let Some(id) = self.database {
-            let log = database.replicated();
-            if database.id() != id || log.log().appended() > quire::Position::ZERO {
-                return Err(CommandError::new(format!(
-                    "{} has a database already: join a cluster with an empty directory",
-                    data.display()
-                )));
-            }
-        }
-        let has_records = database.replicated().log().appended() > quire::Position::ZERO;
-        if self.is_new && self.file.is_founder && has_records {
-            return Err(CommandError::new(format!(
-                "{} has records: a cluster begins with an empty directory; commit them again in the cluster",
-                data.display()
-            )));
-        }
+    /// When the directory can't be written.
+    pub(crate) fn settle(&self, data: &Path) -> Result {
         if self.is_new { self.file.write(&Disk, data).map_err(CommandError::from) } else { Ok(()) }
     }
 
@@ -71,7 +83,7 @@ impl NodePlan {
     ///
     /// # Errors
     /// When the address can't be listened on, or the node can't be started.
-    pub(crate) fn start(self, database: &Database, served: &Addresses) -> Result<ServedNode> {
+    pub(crate) fn start(&self, database: &Database, served: &Addresses) -> Result<ServedNode> {
         let failed = |error: std::io::Error| CommandError::new(error.to_string());
         let runtime = RunningMember::runtime().map_err(|error| CommandError::at("start threads", error))?;
         let listen = self.listen.into();
@@ -91,10 +103,11 @@ impl NodePlan {
             join: self.join.clone(),
             record_bytes_max: database.commit_bytes_max(),
             heartbeat: self.heartbeat,
+            files: Arc::new(DatabaseFiles(database.clone())),
             observer: Arc::clone(&observer) as _,
         };
         let member = RunningMember::start(parts, runtime).map_err(CommandError::from)?;
-        Ok(ServedNode { member, observer, address: address.to_string() })
+        Ok(ServedNode { member, observer, address: address.to_string(), join: self.join.clone() })
     }
 }
 
@@ -113,6 +126,15 @@ impl ServedNode {
     pub(crate) fn failure(&self) -> Option<String> {
         let refusal = self.observer.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone();
         refusal.or_else(|| self.member.status().failure)
+    }
+
+    /// The addresses of nodes that know the leader, if the node has stopped because it needs all
+    /// files of the leader.
+    pub(crate) fn addresses_of_files(&self) -> Option<Vec<String>> {
+        let status = self.member.status();
+        let others = status.members.iter().filter(|member| member.node != status.node);
+        let addresses = others.map(|member| member.member.addresses.cluster.clone()).chain(self.join.iter().cloned());
+        status.needs_files.then(|| addresses.collect())
     }
 
     /// Hands the office over where this node leads.

@@ -1,5 +1,6 @@
 //! What the flags and the directory say about the node, before anything is opened.
 
+use std::io::{self, ErrorKind, Read};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -7,15 +8,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quire::system::MemberAddresses;
+use quire::tools::{Backup, finish_receiving, receive_node};
 use quire::{Disk, MemberFile};
 use quire_access::{ClientCertificates, PeerConnector, ServerTls, TlsSettings, TlsVersion};
-use quire_cluster::{JoinError, PeerIdentity, RunningMember, discover};
-use tokio::time::{Instant, sleep};
-use tracing::warn;
+use quire_cluster::{FetchedFiles, JoinError, PeerIdentity, RunningMember, discover, fetch_files};
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+use tracing::{info, warn};
 
 use super::ClusterArgs;
+use super::node::TARGET;
 use crate::failure::{CommandError, Result};
 use crate::servers::Addresses;
+use crate::stopwatch::Stopwatch;
 
 /// How long a node waits for a member of the cluster that it joins.
 const DISCOVERY_MAX: Duration = Duration::from_secs(30);
@@ -25,13 +30,11 @@ const DISCOVERY_PAUSE: Duration = Duration::from_millis(300);
 const HEARTBEAT_MS: (u64, u64) = (5, 10_000);
 
 /// How the database is opened as a node.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct NodePlan {
     pub(super) file: MemberFile,
     /// Whether the file must be written, once the database is open.
     pub(super) is_new: bool,
-    /// The id of the database of the cluster that the node joins.
-    pub(crate) database: Option<u128>,
     pub(super) listen: SocketAddr,
     pub(super) host: String,
     pub(super) join: Vec<String>,
@@ -75,12 +78,15 @@ impl ClusterArgs {
             || self.cluster_roots.is_some()
     }
 
-    /// Decides how the database in `data` is opened; `None` for a database alone. Asks the cluster
-    /// that the node joins.
+    /// Decides how the database in `data` is opened; `None` for a database alone. A node that joins
+    /// a cluster gets its files.
     ///
     /// # Errors
     /// When the flags contradict the directory, or the cluster refuses the node.
     pub(crate) fn plan(&self, data: &Path, tls: Option<TlsSettings>) -> Result<Option<NodePlan>> {
+        if self.cluster_listen.is_some() {
+            finish_receiving(data).map_err(CommandError::from)?;
+        }
         let file = MemberFile::read(&Disk, data).map_err(CommandError::from)?;
         let Some(listen) = self.cluster_listen else {
             return match file {
@@ -100,7 +106,6 @@ impl ClusterArgs {
         let mut plan = NodePlan {
             file: MemberFile { node: 0, incarnation: 0, is_founder: false },
             is_new: false,
-            database: None,
             listen,
             host,
             join: self.cluster_join.clone(),
@@ -121,8 +126,12 @@ impl ClusterArgs {
             )));
         }
         plan.file = new_file(node, self.cluster_init);
-        plan.is_new = true;
-        plan.database = if self.cluster_init { None } else { Some(plan.find_cluster()?) };
+        if self.cluster_init {
+            plan.is_new = true;
+        } else {
+            check_empty(data)?;
+            plan.receive(data)?;
+        }
         Ok(Some(plan))
     }
 
@@ -161,6 +170,21 @@ impl ClusterArgs {
     }
 }
 
+/// Checks that a node may be made in a directory.
+fn check_empty(data: &Path) -> Result {
+    match std::fs::read_dir(data) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(CommandError::at(format!("read {}", data.display()), error)),
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => Err(CommandError::new(format!(
+                "{} is not empty: join a cluster with an empty directory",
+                data.display()
+            ))),
+        },
+    }
+}
+
 fn new_file(node: NonZeroU64, is_founder: bool) -> MemberFile {
     MemberFile { node: node.get(), incarnation: uuid::Uuid::new_v4().as_u128(), is_founder }
 }
@@ -194,31 +218,86 @@ impl NodePlan {
         }
     }
 
-    /// Asks the members for the id of their database, until one answers.
-    fn find_cluster(&self) -> Result<u128> {
-        let failed = |error: std::io::Error| CommandError::at("start threads", error);
+    /// The plan of a node that gets files of the nodes at these addresses.
+    pub(crate) fn after_files(&self, addresses: &[String]) -> NodePlan {
+        let mut plan = NodePlan { is_new: false, ..self.clone() };
+        plan.join.extend(addresses.iter().filter(|address| !self.join.contains(address)).cloned());
+        plan
+    }
+
+    /// Gets all files of the leader, from the nodes that are known. Waits a while for them.
+    ///
+    /// # Errors
+    /// When the cluster refuses the node, none of the nodes answers, or the files can't be written.
+    pub(crate) fn receive(&self, data: &Path) -> Result {
+        let failed = |error: io::Error| CommandError::at("start threads", error);
         let runtime = RunningMember::runtime().map_err(failed)?;
         let connector = self.connector()?;
-        runtime.block_on(async {
-            let end = Instant::now() + DISCOVERY_MAX;
-            let mut is_first = true;
-            loop {
-                let found = discover(&connector, &self.join, self.identity(), None).await;
-                match found {
-                    Ok(found) => return Ok(found.database),
-                    Err(JoinError::Refused(reason)) => return Err(CommandError::new(reason)),
-                    Err(JoinError::Unreachable(reason)) if Instant::now() >= end => {
-                        return Err(CommandError::new(format!("no member of the cluster answers: {reason}")));
+        let waiting = Stopwatch::start();
+        let mut is_first = true;
+        loop {
+            // A node that is refused creates no directory.
+            let found = runtime.block_on(discover(&connector, &self.join, self.identity(), None));
+            let received = found.and_then(|found| self.fetch(data, runtime.handle(), &connector, found.database));
+            match received {
+                Ok(backup) => {
+                    let backup = backup.map_err(CommandError::from)?;
+                    let (files, record) = (backup.files.len(), backup.position.get());
+                    info!(target: TARGET, files, record, "received {files} files up to record {record}");
+                    return Ok(());
+                }
+                Err(JoinError::Refused(reason)) => return Err(CommandError::new(reason)),
+                Err(JoinError::Unreachable(reason)) if waiting.elapsed() >= DISCOVERY_MAX => {
+                    return Err(CommandError::new(format!("no member of the cluster sends its files: {reason}")));
+                }
+                Err(JoinError::Unreachable(reason)) => {
+                    if is_first {
+                        warn!(target: TARGET, reason, "waiting for a member of the cluster");
                     }
-                    Err(JoinError::Unreachable(reason)) => {
-                        if is_first {
-                            warn!(target: super::node::TARGET, reason, "waiting for a member of the cluster");
-                        }
-                        is_first = false;
-                        sleep(DISCOVERY_PAUSE).await;
-                    }
+                    is_first = false;
+                    runtime.block_on(async { sleep(DISCOVERY_PAUSE).await });
                 }
             }
-        })
+        }
+    }
+
+    /// Gets the files once. An outer error is one of the transfer.
+    fn fetch(
+        &self,
+        data: &Path,
+        runtime: &Handle,
+        connector: &PeerConnector,
+        database: u128,
+    ) -> Result<quire::Result<Backup>, JoinError> {
+        let (files, task) = fetch_files(runtime, connector.clone(), self.join.clone(), self.identity(), Some(database));
+        let received = receive_node(&mut ProgressReader { files, bytes: 0, told: 0 }, data, &self.file);
+        match (received, runtime.block_on(task)) {
+            // The file that was not whole is the consequence.
+            (Err(_), Ok(Err(error))) => Err(error),
+            (received, _) => Ok(received),
+        }
+    }
+}
+
+/// The bytes of files between two lines in the log.
+const TOLD_BYTES: u64 = 256 << 20;
+
+/// Tells the log how much of the files has arrived.
+struct ProgressReader {
+    files: FetchedFiles,
+    bytes: u64,
+    told: u64,
+}
+
+impl Read for ProgressReader {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.files.read(out)?;
+        self.bytes += read as u64;
+        if self.bytes - self.told >= TOLD_BYTES {
+            self.told = self.bytes;
+            let mib = self.bytes >> 20;
+            info!(target: TARGET, mib, "received {mib} MiB of files");
+        }
+        Ok(read)
     }
 }

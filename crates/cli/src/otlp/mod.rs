@@ -131,16 +131,23 @@ impl OtlpExport {
         self.metrics = Some(self.runtime.spawn(export.run(self.interval, self.ending.subscribe())));
     }
 
-    /// Exports the rest, and ends. It takes a few seconds at most, and releases the database.
-    pub(crate) fn end(self) {
+    /// Exports the metrics once more, and no longer: releases the database. It takes a few seconds
+    /// at most.
+    pub(crate) fn end_metrics(&mut self) {
         self.ending.send_replace(true);
-        if let Some(metrics) = self.metrics {
+        if let Some(metrics) = self.metrics.take() {
             let abort = metrics.abort_handle();
             let ended = self.runtime.block_on(async { tokio::time::timeout(END_TIMEOUT, metrics).await });
             if ended.is_err() {
                 abort.abort();
             }
         }
+        self.ending.send_replace(false);
+    }
+
+    /// Exports the rest, and ends. It takes a few seconds at most, and releases the database.
+    pub(crate) fn end(mut self) {
+        self.end_metrics();
         // The log has a line about a collector that does not answer.
         let _ = self.tracers.shutdown_with_timeout(END_TIMEOUT);
         self.runtime.shutdown_timeout(END_TIMEOUT);

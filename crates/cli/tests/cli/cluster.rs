@@ -61,18 +61,13 @@ fn flags_that_contradict_each_other_or_the_directory_are_refused() {
 #[test]
 fn commands_follow_the_leader_and_a_replaced_node_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    let [one, begun, two, other] = ["one", "begun", "two", "other"].map(|name| folder.path().join(name));
+    let [one, two, other] = ["one", "two", "other"].map(|name| folder.path().join(name));
     let http = |server: &Server| format!("http://{}", server.http);
     let alone = Server::start(&one);
     run(&["produce", "orders", "before", "--http", &http(&alone)]).succeeded();
     assert_eq!(alone.stop_by("TERM").0, Some(0));
     let ports = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"];
-    let init = [&["serve", "--node", "1", "--cluster-init"], &LISTEN[..], &ports].concat();
-    run_on(&one, &init).failed_with("has records: a cluster begins with an empty directory");
-    let (first, address) = node(&begun, &["--node", "1", "--cluster-init"]);
-    while run(&["produce", "orders", "before", "--http", &http(&first)]).status != Some(0) {
-        std::thread::yield_now();
-    }
+    let (first, address) = node(&one, &["--node", "1", "--cluster-init"]);
     let status = |server: &Server| run(&["cluster", "status", "--http", &http(server)]);
     while !status(&first).succeeded().contains("  1  leader") {
         std::thread::yield_now();
@@ -95,6 +90,9 @@ fn commands_follow_the_leader_and_a_replaced_node_is_refused() {
     assert_eq!((code, leader), (503, (&"not_leader".into(), &1.into(), &first.http.clone().into())), "{problem}");
 
     let mut joins = quire();
+    joins.args(["serve", "--node", "9", "--cluster-join", &address]).args(LISTEN).arg("--data").arg(folder.path());
+    ran(joins.args(ports).output().expect("started")).failed_with("is not empty: join a cluster with an empty");
+    let mut joins = quire();
     joins.args(["serve", "--node", "2", "--cluster-join", &address]).args(LISTEN).arg("--data").arg(&other);
     ran(joins.args(ports).output().expect("started")).failed_with("node 2 has another data directory than the member");
     assert!(!other.exists(), "a node that is refused creates nothing");
@@ -113,4 +111,54 @@ fn the_demo_of_a_cluster_loses_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let told = run_on(&folder.path().join("data"), &["demo", "--cluster"]).succeeded();
     assert!(told.contains("kill -9 of node 1") && told.contains("each is there once"), "{told}");
+}
+
+#[test]
+fn a_node_that_was_away_for_long_gets_the_files_of_the_leader_by_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [one, two, three] = ["one", "two", "three"].map(|name| folder.path().join(name));
+    let small = ["--segment-bytes", "1048576"];
+    let begin = |data: &Path, flags: &[&str]| node(data, &[&small[..], flags].concat());
+    let (first, address) = begin(&one, &["--node", "1", "--cluster-init"]);
+    let (_second, _) = begin(&two, &["--node", "2", "--cluster-join", &address]);
+    let (third, _) = begin(&three, &["--node", "3", "--cluster-join", &address]);
+    let voters = || {
+        let (_, status) = first.ask("GET", "/v1/cluster", "");
+        let members = status["members"].as_array().cloned().unwrap_or_default();
+        members.iter().filter(|member| member["role"] == "voter").count()
+    };
+    while voters() < 3 {
+        std::thread::yield_now();
+    }
+    assert_eq!(third.stop_by("TERM").0, Some(0));
+    let text = "n".repeat(600 << 10);
+    let commit = |part: &str| {
+        let (code, answer) = first.ask("POST", "/v1/commit", &format!(r#"{{"parts": [{part}]}}"#));
+        assert_eq!(code, 200, "{answer}");
+    };
+    for _ in 0..16 {
+        commit(&format!(r#"{{"produce": {{"topic": "notes", "value_text": "{text}"}}}}"#));
+    }
+    commit(r#"{"delete_records": {"topic": "notes", "partition": 0}}"#);
+    // Before the second checkpoint, the first one still needs the records.
+    while first.ask("POST", "/v1/compact", "{}").1["segments"] == 0 {
+        commit(r#"{"produce": {"topic": "notes", "value_text": "more"}}"#);
+    }
+
+    let (third, _) = begin(&three, &[]);
+    let position = |status: &serde_json::Value| status["appended"].as_u64();
+    loop {
+        let (_, status) = first.ask("GET", "/v1/cluster", "");
+        let member =
+            status["members"].as_array().and_then(|all| all.iter().find(|member| member["node"] == 3).cloned());
+        let member = member.expect("it is a member");
+        if member["connected"] == true && member["acknowledged"].as_u64() >= position(&status) {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    let (code, log) = third.stop_by("TERM");
+    assert_eq!(code, Some(0));
+    let (_, after) = log.split_once("receiving its files").unwrap_or_else(|| panic!("{log}"));
+    assert!(after.contains("serving until Ctrl-C"), "{log}");
 }

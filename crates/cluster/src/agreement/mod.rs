@@ -67,6 +67,9 @@ pub struct Agreement<N: MemberNode> {
     published: Position,
     vote: Vote,
     state: NodeState,
+    /// The number of the last round for reads that was begun, and of the last one that a majority
+    /// answered.
+    read_rounds: (u64, u64),
 }
 
 /// Messages that wait until the records before them are synced.
@@ -110,6 +113,7 @@ impl<N: MemberNode> Agreement<N> {
             published,
             vote,
             state,
+            read_rounds: (0, 0),
         };
         agreement.draw_election_ticks();
         agreement
@@ -269,7 +273,7 @@ impl<N: MemberNode> Agreement<N> {
             MessageType::MsgAppend if !is_stale => {
                 let published = message.get_entries().iter().filter(|entry| entry.index <= committed);
                 for entry in published {
-                    let known = self.node().term(Position::new(entry.index)).map(|term| u64::from(term.get()));
+                    let known = self.node().term(Position::new(entry.index)).map(raft_term);
                     if known != Some(entry.term) {
                         return Err(format!("it has another record {} than the published one", entry.index));
                     }
@@ -282,6 +286,14 @@ impl<N: MemberNode> Agreement<N> {
             _ if message.request_snapshot != 0 => Err("it asks for files".to_owned()),
             _ => Ok(()),
         }
+    }
+
+    /// Whether a message says that this node needs the files of another one: the leader no longer
+    /// has the records that follow the log here.
+    pub fn needs_files(&self, message: &PeerMessage) -> bool {
+        let Some(Shipment { place, .. }) = message.shipment() else { return false };
+        let is_current = message.0.term >= self.raft.raft.term;
+        is_current && place.position > self.published && self.node().term(place.position) != Some(place.term)
     }
 
     /// Notes that messages to a node were lost. They are sent again when it answers.
@@ -334,6 +346,29 @@ impl<N: MemberNode> Agreement<N> {
         self.settle()
     }
 
+    /// Begins a round that asks a majority whether this node still leads (Raft, section 6.4 of the
+    /// dissertation). After [`read_round_done`](Self::read_round_done) has reached the returned
+    /// number, the published records hold every commit that was acknowledged before this call.
+    /// `None` when the node does not lead, or has published no record of its term.
+    ///
+    /// # Errors
+    /// The failure of the node.
+    pub fn begin_read_round(&mut self) -> Result<Option<u64>, N::Failure> {
+        if self.state.role != NodeRole::Leader || !self.raft.raft.commit_to_current_term() {
+            return Ok(None);
+        }
+        self.read_rounds.0 += 1;
+        // No two rounds have the same number: an answer to an earlier one confirms nothing.
+        self.raft.read_index(self.read_rounds.0.to_le_bytes().to_vec());
+        self.settle()?;
+        Ok(Some(self.read_rounds.0))
+    }
+
+    /// The number of the last round for reads that a majority answered.
+    pub fn read_round_done(&self) -> u64 {
+        self.read_rounds.1
+    }
+
     /// Hands the office over to a voter. The leader appends nothing until it has happened, or an
     /// election timeout has passed.
     ///
@@ -359,6 +394,10 @@ impl<N: MemberNode> Agreement<N> {
             let installed = (!ready.snapshot().is_empty()).then(|| ready.snapshot().clone());
             if let Some(snapshot) = &installed {
                 self.install(snapshot)?;
+            }
+            for read in ready.take_read_states() {
+                let round = read.request_ctx.try_into().expect("each round has a number of eight bytes");
+                self.read_rounds.1 = self.read_rounds.1.max(u64::from_le_bytes(round));
             }
             let entries = ready.take_entries();
             if !entries.is_empty() {
@@ -517,9 +556,15 @@ impl<N: MemberNode> fmt::Debug for Agreement<N> {
     }
 }
 
-/// A term of `raft`. Its numbers grow by one with each election.
+/// The number that `raft` has for a term. Records of a database alone have term 0, which is no term
+/// of `raft`. So each number of `raft` is greater by one.
+fn raft_term(term: Term) -> u64 {
+    u64::from(term.get()) + 1
+}
+
+/// The term that has this number in `raft`. Numbers grow by one with each election.
 fn term(number: u64) -> Term {
-    Term::new(u32::try_from(number).expect("there are fewer than 4 billion elections"))
+    Term::new(u32::try_from(number.saturating_sub(1)).expect("there are fewer than 4 billion elections"))
 }
 
 fn place(entry: &Entry) -> RecordPlace {

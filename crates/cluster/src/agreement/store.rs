@@ -3,7 +3,7 @@
 use raft::eraftpb::{Entry, EntryType, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 
-use super::{MemberNode, Position};
+use super::{MemberNode, Position, raft_term};
 
 /// The number of entries that one message has at most.
 const ENTRIES_MAX: u64 = 1_024;
@@ -36,7 +36,7 @@ impl<N: MemberNode> NodeStorage<N> {
     /// The entry of a record.
     pub(super) fn entry(&self, index: u64) -> Option<Entry> {
         let position = Position::new(index);
-        let term = self.node.term(position)?.get().into();
+        let term = raft_term(self.node.term(position)?);
         let mut entry = Entry { index, term, ..Entry::default() };
         if self.node.change(position).is_some() {
             entry.set_entry_type(EntryType::EntryConfChangeV2);
@@ -49,7 +49,7 @@ impl<N: MemberNode> Storage for NodeStorage<N> {
     fn initial_state(&self) -> raft::Result<RaftState> {
         let (vote, (start, _), members) = (self.node.vote(), self.node.start(), self.node.published_members());
         let mut state = RaftState { conf_state: members.to_raft(), ..RaftState::default() };
-        state.hard_state.term = vote.term.get().into();
+        state.hard_state.term = raft_term(vote.term);
         state.hard_state.vote = vote.node.map_or(0, |node| node.get());
         let published = self.known_published(start.position).max(self.node.published());
         state.hard_state.commit = published.get();
@@ -83,7 +83,7 @@ impl<N: MemberNode> Storage for NodeStorage<N> {
             return Err(StorageError::Compacted.into());
         }
         let term = self.node.term(Position::new(index)).ok_or(StorageError::Unavailable)?;
-        Ok(term.get().into())
+        Ok(raft_term(term))
     }
 
     fn first_index(&self) -> raft::Result<u64> {
@@ -100,7 +100,7 @@ impl<N: MemberNode> Storage for NodeStorage<N> {
         let mut snapshot = Snapshot::default();
         let metadata = snapshot.mut_metadata();
         metadata.index = shipment.place.position.get();
-        metadata.term = shipment.place.term.get().into();
+        metadata.term = raft_term(shipment.place.term);
         metadata.set_conf_state(shipment.members.to_raft());
         Ok(snapshot)
     }

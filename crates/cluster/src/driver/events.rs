@@ -1,7 +1,7 @@
 //! What reaches the driver from other threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 
 use quire_log::LogWatcher;
@@ -22,6 +22,8 @@ pub(crate) enum DriverEvent {
     Packet { link: u64, packet: Box<PeerPacket>, _space: OwnedSemaphorePermit },
     /// A connection with a node has ended: packets may be lost.
     Unreachable(NodeId),
+    /// A read waits until this node knows that it leads.
+    Read(oneshot::Sender<ChangeOutcome>),
     /// A command, and where its outcome goes.
     Command(NodeCommand, oneshot::Sender<ChangeOutcome>),
 }
@@ -53,8 +55,39 @@ pub(crate) struct DriverMailbox {
     has_moved: AtomicBool,
     is_stopping: AtomicBool,
     driver: OnceLock<Thread>,
-    /// The address of the leader between nodes, if it is another node.
-    leader: Mutex<Option<String>>,
+    leader: Mutex<KnownLeader>,
+    files: Mutex<FilesSent>,
+}
+
+/// The node that leads, for nodes that ask.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum KnownLeader {
+    #[default]
+    Unknown,
+    This,
+    /// Its address between nodes.
+    Other(String),
+}
+
+/// The files that other nodes fetch.
+#[derive(Debug, Default)]
+struct FilesSent {
+    is_open: bool,
+    /// The node that fetched files last.
+    ended: Option<NodeId>,
+}
+
+/// A node fetches files until this is dropped.
+#[derive(Debug)]
+pub(crate) struct OpenFiles {
+    mailbox: Arc<DriverMailbox>,
+    node: NodeId,
+}
+
+impl Drop for OpenFiles {
+    fn drop(&mut self) {
+        *self.mailbox.files() = FilesSent { is_open: false, ended: Some(self.node) };
+    }
 }
 
 impl DriverMailbox {
@@ -87,11 +120,28 @@ impl DriverMailbox {
         self.is_stopping.load(Ordering::Acquire)
     }
 
-    pub(super) fn set_leader(&self, address: Option<String>) {
-        *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = address;
+    /// Notes that a node begins to fetch files, one at a time. `None` while another one does.
+    pub(crate) fn begin_files(self: &Arc<Self>, node: NodeId) -> Option<OpenFiles> {
+        let mut files = self.files();
+        let is_free = !std::mem::replace(&mut files.is_open, true);
+        is_free.then(|| OpenFiles { mailbox: Arc::clone(self), node })
     }
 
-    pub(crate) fn leader(&self) -> Option<String> {
+    /// Whether a node fetches files, and the node that has ended since the last call.
+    pub(super) fn take_files(&self) -> (bool, Option<NodeId>) {
+        let mut files = self.files();
+        (files.is_open, files.ended.take())
+    }
+
+    fn files(&self) -> MutexGuard<'_, FilesSent> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_leader(&self, leader: KnownLeader) {
+        *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = leader;
+    }
+
+    pub(crate) fn leader(&self) -> KnownLeader {
         self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -102,12 +152,22 @@ impl DriverMailbox {
         outcome.await.unwrap_or(Err(ChangeRefusal::Stopped))
     }
 
+    /// Waits until a majority has confirmed that this node leads, after this call.
+    pub(crate) async fn confirm(&self) -> ChangeOutcome {
+        let (reply, outcome) = oneshot::channel();
+        self.push(DriverEvent::Read(reply));
+        outcome.await.unwrap_or(Err(ChangeRefusal::Stopped))
+    }
+
     pub(crate) async fn join(&self, from: PeerIdentity, addresses: MemberAddresses) -> JoinOutcome {
         match self.command(NodeCommand::Join(from, addresses)).await {
             Ok(()) => JoinOutcome::Joined,
             Err(ChangeRefusal::Invalid(reason)) => JoinOutcome::Refused(reason),
             // The other node asks again.
-            Err(_) => JoinOutcome::LeaderIs(self.leader().unwrap_or_default()),
+            Err(_) => JoinOutcome::LeaderIs(match self.leader() {
+                KnownLeader::Other(address) => address,
+                KnownLeader::Unknown | KnownLeader::This => String::new(),
+            }),
         }
     }
 

@@ -18,7 +18,7 @@ use super::events::{ChangeOutcome, DriverMailbox, NodeCommand};
 use super::status::{NodeNotice, NodeObserver, NodeStatus};
 use super::thread::{Driver, DriverProgress};
 use crate::agreement::{Agreement, AgreementSettings, MemberSet, NodeId, NodeRole};
-use crate::net::{KnownMembers, MemberTable, PeerIdentity, PeerNetwork, join};
+use crate::net::{KnownMembers, MemberTable, NodeFiles, PeerIdentity, PeerNetwork, join};
 use crate::shard::{ChangeRefusal, NodeIdentity, ShardNode};
 
 /// The pause between attempts to join.
@@ -48,6 +48,8 @@ pub struct NodeParts {
     pub record_bytes_max: u64,
     /// The time between two heartbeats. An election begins after 8 to 16 of them without a leader.
     pub heartbeat: Duration,
+    /// The files for nodes that lack records which this node no longer has.
+    pub files: Arc<dyn NodeFiles>,
     /// Takes notices.
     pub observer: Arc<dyn NodeObserver>,
 }
@@ -92,6 +94,7 @@ impl RunningMember {
             Arc::clone(&mailbox),
             Arc::clone(&observer),
             Arc::clone(&connector),
+            parts.files,
             parts.record_bytes_max,
         ));
         let agreement = Agreement::new(own.node, node, AgreementSettings::default(), fastrand::u64(..));
@@ -109,6 +112,7 @@ impl RunningMember {
             elections_won: 0,
             members: Vec::new(),
             failure: None,
+            needs_files: false,
         }));
         let driver = Driver {
             agreement,
@@ -211,9 +215,14 @@ struct MemberControl {
 
 impl MemberControl {
     fn carry_out(&self, command: NodeCommand) -> ClusterChange {
-        let (mailbox, shard) = (Arc::clone(&self.mailbox), Weak::clone(&self.shard));
+        let mailbox = Arc::clone(&self.mailbox);
+        self.explained(async move { mailbox.command(command).await })
+    }
+
+    fn explained(&self, outcome: impl Future<Output = ChangeOutcome> + Send + 'static) -> ClusterChange {
+        let shard = Weak::clone(&self.shard);
         Box::pin(async move {
-            let refusal = match mailbox.command(command).await {
+            let refusal = match outcome.await {
                 Ok(()) => return Ok(()),
                 Err(refusal) => refusal,
             };
@@ -258,6 +267,11 @@ impl ClusterControl for MemberControl {
             elections_won: status.elections_won,
             members: members.collect(),
         }
+    }
+
+    fn confirm(&self) -> ClusterChange {
+        let mailbox = Arc::clone(&self.mailbox);
+        self.explained(async move { mailbox.confirm().await })
     }
 
     fn remove(&self, node: u64) -> ClusterChange {

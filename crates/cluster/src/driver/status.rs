@@ -31,6 +31,9 @@ pub struct NodeStatus {
     pub members: Vec<MemberStatus>,
     /// Why the node has stopped, if it has.
     pub failure: Option<String>,
+    /// Whether it has stopped because it needs all files: the others no longer have each record
+    /// that it lacks.
+    pub needs_files: bool,
 }
 
 /// A member, as a node sees it.
@@ -101,18 +104,23 @@ pub enum NodeNotice {
         /// Why.
         reason: String,
     },
+    /// The node has stopped: the leader no longer has the records that follow its last one.
+    NeedsFiles,
 }
 
 impl NodeNotice {
     /// Whether an operator should look at it.
     pub fn is_warning(&self) -> bool {
-        !matches!(self, NodeNotice::Office { .. } | NodeNotice::Connected { .. })
+        !matches!(self, NodeNotice::Office { .. } | NodeNotice::Connected { .. } | NodeNotice::NeedsFiles)
     }
 }
 
 impl fmt::Display for NodeNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            NodeNotice::NeedsFiles => {
+                f.write_str("the leader no longer has the next records of this node, which needs all files of it")
+            }
             NodeNotice::Office { role, term, leader } => {
                 let term = term.get();
                 match (role, leader) {

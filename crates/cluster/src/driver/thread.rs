@@ -11,11 +11,14 @@ use quire_shard::Result;
 use quire_system::{ClusterMember, MemberAddresses, MemberRole};
 use tokio::sync::oneshot;
 
-use super::events::{ChangeOutcome, DriverEvent, DriverMailbox, NodeCommand};
+use super::events::{ChangeOutcome, DriverEvent, DriverMailbox, KnownLeader, NodeCommand};
 use super::status::{MemberStatus, NodeNotice, NodeObserver, NodeStatus};
 use crate::agreement::{Agreement, NodeId, NodeRole, NodeState};
 use crate::net::{FrameKind, KnownMembers, MemberTable, PeerIdentity, PeerLinks, frame};
 use crate::shard::{ChangeRefusal, ShardNode};
+
+/// How long the records after fetched files stay, so that the node can continue from them.
+const FILES_GRACE: Duration = Duration::from_secs(60);
 
 /// A learner that lacks at most this many records becomes a voter.
 const LEARNER_LAG_MAX: u64 = 4_096;
@@ -47,6 +50,14 @@ pub(super) struct DriverProgress {
     campaign_in: Option<u32>,
     /// The changes that wait until they are published.
     waiting: Vec<WaitingChange>,
+    /// The reads of the round that runs, with its number, and those of the next one.
+    read_round: Option<(u64, Vec<oneshot::Sender<ChangeOutcome>>)>,
+    reads: Vec<oneshot::Sender<ChangeOutcome>>,
+    needs_files: bool,
+    /// The first record that compaction leaves.
+    needed: Position,
+    /// The node that has fetched files and lacks the records since then, and how long they stay.
+    fetched: Option<(NodeId, Instant)>,
 }
 
 #[derive(Debug)]
@@ -67,6 +78,14 @@ impl Driver {
         self.mailbox.begin();
         let ended = catch_unwind(AssertUnwindSafe(|| self.drive()));
         let failure = match ended {
+            Ok(Ok(())) if self.progress.needs_files => {
+                let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+                (status.needs_files, status.failure) = (true, Some(NodeNotice::NeedsFiles.to_string()));
+                drop(status);
+                self.links.close_all();
+                self.observer.note(&NodeNotice::NeedsFiles);
+                return;
+            }
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some("the agreement panicked".to_owned()),
@@ -83,7 +102,7 @@ impl Driver {
     fn drive(&mut self) -> Result<()> {
         let mut next_tick = now() + self.tick;
         self.settle()?;
-        while !self.mailbox.is_stopping() {
+        while !self.mailbox.is_stopping() && !self.progress.needs_files {
             for event in self.mailbox.take() {
                 self.handle(event)?;
             }
@@ -101,6 +120,7 @@ impl Driver {
                 // A process that was paused does not catch up with the ticks that it missed.
                 next_tick = (next_tick + self.tick).max(time);
                 self.tend_members()?;
+                self.note_compaction(time);
                 self.report_status()?;
             }
             self.settle()?;
@@ -113,6 +133,10 @@ impl Driver {
         match event {
             DriverEvent::Packet { link, packet, _space } => {
                 let from = packet.message.from();
+                if self.agreement.needs_files(&packet.message) {
+                    self.progress.needs_files = true;
+                    return Ok(());
+                }
                 if let Err(reason) = self.agreement.check_message(&packet.message) {
                     self.links.close(from, link);
                     self.observer.note(&NodeNotice::Contradiction { node: from, reason });
@@ -128,6 +152,10 @@ impl Driver {
                     // The others note it too. Seldom do two ask in the same tick.
                     self.progress.campaign_in = Some(fastrand::u32(1..4));
                 }
+                Ok(())
+            }
+            DriverEvent::Read(reply) => {
+                self.progress.reads.push(reply);
                 Ok(())
             }
             DriverEvent::Command(command, reply) => self.command(command, reply),
@@ -220,12 +248,49 @@ impl Driver {
         Ok(())
     }
 
-    /// Sends, notes a new office, and answers changes that are complete.
+    /// Answers reads for which a majority has confirmed that this node leads, and begins the round
+    /// of those that came meanwhile.
+    fn confirm_reads(&mut self) -> Result<()> {
+        let answer = |reads: Vec<oneshot::Sender<ChangeOutcome>>, outcome: &ChangeOutcome| {
+            // A client may have left.
+            reads.into_iter().for_each(|reply| _ = reply.send(outcome.clone()));
+        };
+        let state = self.agreement.state();
+        let is_lost = self.progress.state.is_some_and(|known| known != state);
+        if let Some((round, reads)) = self.progress.read_round.take() {
+            if is_lost {
+                answer(reads, &Err(ChangeRefusal::NotLeader));
+            } else if self.agreement.read_round_done() >= round {
+                answer(reads, &Ok(()));
+            } else {
+                self.progress.read_round = Some((round, reads));
+                return Ok(());
+            }
+        }
+        if self.progress.reads.is_empty() {
+            return Ok(());
+        }
+        let reads = std::mem::take(&mut self.progress.reads);
+        match self.agreement.begin_read_round()? {
+            None => answer(reads, &Err(ChangeRefusal::NotLeader)),
+            // The only voter needs no other answer.
+            Some(round) if self.agreement.read_round_done() >= round => answer(reads, &Ok(())),
+            Some(round) => self.progress.read_round = Some((round, reads)),
+        }
+        Ok(())
+    }
+
+    /// Sends, notes a new office, and answers reads and changes that are complete.
     fn settle(&mut self) -> Result<()> {
+        self.confirm_reads()?;
         for packet in self.agreement.node_mut().take_outbox() {
             let (to, has_records) = (packet.message.to(), !packet.records.is_empty());
+            let is_shipment = packet.message.shipment().is_some();
             let sent = self.links.send(to, has_records, || frame(FrameKind::Packet, |out| packet.encode(out)));
-            if !sent && has_records {
+            if is_shipment {
+                // The node fetches the files by itself. Until it has them, it needs this message.
+                self.agreement.shipped(to, sent)?;
+            } else if !sent && has_records {
                 self.agreement.unreachable(to);
             }
         }
@@ -276,8 +341,13 @@ impl Driver {
         let system = self.agreement.node().shard().access_state()?.1;
         let members: KnownMembers =
             system.members().filter_map(|(node, member)| Some((NodeId::new(node)?, member.clone()))).collect();
-        let leader = self.agreement.state().leader.filter(|leader| *leader != self.own.node);
-        self.mailbox.set_leader(leader.and_then(|leader| Some(members.get(&leader)?.addresses.cluster.clone())));
+        self.mailbox.set_leader(match self.agreement.state().leader {
+            Some(leader) if leader == self.own.node => KnownLeader::This,
+            Some(leader) => members
+                .get(&leader)
+                .map_or(KnownLeader::Unknown, |member| KnownLeader::Other(member.addresses.cluster.clone())),
+            None => KnownLeader::Unknown,
+        });
         self.agreement.node().note_leader()?;
         self.table.replace(members);
         Ok(())
@@ -314,6 +384,31 @@ impl Driver {
         Ok(())
     }
 
+    /// Says which records compaction must leave: those that a connected follower lacks, and those
+    /// after the files that a node fetches.
+    fn note_compaction(&mut self, time: Instant) {
+        let (is_open, ended) = self.mailbox.take_files();
+        if let Some(node) = ended {
+            self.progress.fetched = Some((node, time + FILES_GRACE));
+        }
+        let follows = |node| {
+            let mut all = self.agreement.progress().into_iter();
+            all.any(|(other, acknowledged)| other == node && acknowledged >= self.progress.needed)
+        };
+        let fetched = self.progress.fetched;
+        self.progress.fetched = fetched.filter(|(node, until)| time < *until && !follows(*node));
+        if !is_open && self.progress.fetched.is_none() {
+            let mut needed = self.agreement.compactable();
+            if self.agreement.state().role == NodeRole::Leader {
+                let progress = self.agreement.progress().into_iter();
+                let followers = progress.filter(|(node, _)| *node != self.own.node && self.links.is_connected(*node));
+                needed = followers.map(|(_, acknowledged)| acknowledged).fold(needed, Position::min);
+            }
+            self.progress.needed = needed;
+        }
+        self.agreement.node_mut().note_compaction(self.progress.needed);
+    }
+
     fn report_status(&mut self) -> Result<()> {
         let NodeState { role, term, leader } = self.agreement.state();
         let log = self.agreement.node().shard().log();
@@ -342,6 +437,7 @@ impl Driver {
             elections_won: self.progress.elections_won,
             members: members.collect(),
             failure: None,
+            needs_files: false,
         };
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
         Ok(())

@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::fetch::{NodeFiles, send_files};
 use super::frame::{FRAME_OVERHEAD_BYTES, FrameKind, frame, invalid, read_frame};
 use super::hello::{HelloPurpose, PeerHello, PeerIdentity, PeerWelcome};
 use super::links::PeerLinks;
@@ -43,6 +44,7 @@ pub(crate) struct PeerNetwork {
     pub(crate) mailbox: Arc<DriverMailbox>,
     pub(crate) observer: Arc<dyn NodeObserver>,
     connector: Arc<PeerConnector>,
+    files: Arc<dyn NodeFiles>,
     frame_bytes_max: u64,
     waiting: Arc<Semaphore>,
 }
@@ -53,6 +55,7 @@ impl PeerNetwork {
         mailbox: Arc<DriverMailbox>,
         observer: Arc<dyn NodeObserver>,
         connector: Arc<PeerConnector>,
+        files: Arc<dyn NodeFiles>,
         record_bytes_max: u64,
     ) -> Self {
         PeerNetwork {
@@ -61,6 +64,7 @@ impl PeerNetwork {
             mailbox,
             observer,
             connector,
+            files,
             frame_bytes_max: record_bytes_max + MESSAGE_BYTES_MAX + FRAME_OVERHEAD_BYTES,
             waiting: Arc::new(Semaphore::new(WAITING_KIB_MAX)),
         }
@@ -114,6 +118,10 @@ impl PeerNetwork {
             HelloPurpose::Join => {
                 // The other node may be gone, and asks again.
                 let _ = timeout(SILENCE, self.answer_join(hello.from, stream)).await;
+            }
+            HelloPurpose::Fetch => {
+                // The other node asks again.
+                let _ = send_files(&self.mailbox, &self.files, hello.from.node, stream).await;
             }
         }
     }

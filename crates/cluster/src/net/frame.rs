@@ -38,10 +38,14 @@ pub(crate) enum FrameKind {
     Joined = 7,
     /// Another node leads: its address.
     LeaderIs = 8,
+    /// The next bytes of the files that a node fetches.
+    Files = 9,
+    /// All files were sent.
+    FilesEnd = 10,
 }
 
 impl FrameKind {
-    const ALL: [FrameKind; 8] = [
+    const ALL: [FrameKind; 10] = [
         FrameKind::Hello,
         FrameKind::Welcome,
         FrameKind::Refused,
@@ -50,6 +54,8 @@ impl FrameKind {
         FrameKind::Join,
         FrameKind::Joined,
         FrameKind::LeaderIs,
+        FrameKind::Files,
+        FrameKind::FilesEnd,
     ];
 }
 

@@ -12,7 +12,7 @@ use crate::agreement::NodeId;
 const MAGIC: &[u8; 8] = b"QUIREPER";
 
 /// The version of the protocol between nodes. Nodes of one cluster have the same.
-pub(super) const PROTOCOL: u16 = 1;
+pub(super) const PROTOCOL: u16 = 2;
 
 /// A node: its number, and the random number that was made with its directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub(super) enum HelloPurpose {
     Replicate { to: PeerIdentity },
     /// To become a member, or to announce new addresses.
     Join,
+    /// To get all files.
+    Fetch,
 }
 
 /// The first frame of the node that connects.
@@ -65,12 +67,16 @@ impl PeerHello {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
         out.raw(MAGIC).u16(PROTOCOL);
-        out.u8(if self.purpose == HelloPurpose::Join { 2 } else { 1 });
+        out.u8(match self.purpose {
+            HelloPurpose::Replicate { .. } => 1,
+            HelloPurpose::Join => 2,
+            HelloPurpose::Fetch => 3,
+        });
         out.raw(&self.database.unwrap_or(0).to_le_bytes());
         put_identity(self.from, &mut out);
         match self.purpose {
             HelloPurpose::Replicate { to } => put_identity(to, &mut out),
-            HelloPurpose::Join => _ = out.raw(&[0; 24]),
+            HelloPurpose::Join | HelloPurpose::Fetch => _ = out.raw(&[0; 24]),
         }
         out.into_bytes()
     }
@@ -99,6 +105,7 @@ impl PeerHello {
         let purpose = match (purpose, receiver) {
             (1, Some(to)) => HelloPurpose::Replicate { to },
             (2, None) => HelloPurpose::Join,
+            (3, None) => HelloPurpose::Fetch,
             _ => return Ok(None),
         };
         Ok(sender.map(|from| PeerHello { database, from, purpose }))
@@ -132,6 +139,7 @@ mod tests {
             (Some(7), HelloPurpose::Replicate { to: identity(2) }),
             (None, HelloPurpose::Join),
             (Some(1), HelloPurpose::Join),
+            (None, HelloPurpose::Fetch),
         ] {
             let hello = PeerHello { database, from: identity(1), purpose };
             let bytes = hello.encode();

@@ -15,7 +15,7 @@ use super::frame::{FRAME_OVERHEAD_BYTES, FrameKind, frame, invalid, read_frame};
 use super::hello::{HelloPurpose, PeerHello, PeerIdentity};
 
 /// The time for one answer of a node.
-const ANSWER: Duration = Duration::from_secs(6);
+pub(super) const ANSWER: Duration = Duration::from_secs(6);
 
 /// What a node that wants to join learns before it creates its directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,11 +43,11 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
-fn hello_of(own: PeerIdentity, database: Option<u128>) -> PeerHello {
-    PeerHello { database, from: own, purpose: HelloPurpose::Join }
+pub(super) fn hello_of(own: PeerIdentity, database: Option<u128>, purpose: HelloPurpose) -> PeerHello {
+    PeerHello { database, from: own, purpose }
 }
 
-fn error_of(address: &str, error: &io::Error) -> JoinError {
+pub(super) fn error_of(address: &str, error: &io::Error) -> JoinError {
     match error.kind() {
         io::ErrorKind::PermissionDenied => JoinError::Refused(error.to_string()),
         _ => JoinError::Unreachable(format!("{address}: {error}")),
@@ -66,7 +66,7 @@ pub async fn discover(
 ) -> Result<DiscoveredCluster, JoinError> {
     let mut failures = Vec::new();
     for address in addresses {
-        match timeout(ANSWER, greet(connector, address, &hello_of(own, database))).await {
+        match timeout(ANSWER, greet(connector, address, &hello_of(own, database, HelloPurpose::Join))).await {
             Ok(Ok((_, welcome))) => return Ok(DiscoveredCluster { database: welcome.database }),
             Ok(Err(error)) => match error_of(address, &error) {
                 JoinError::Unreachable(failure) => failures.push(failure),
@@ -121,7 +121,7 @@ async fn join_at(
     database: u128,
     announced: &MemberAddresses,
 ) -> io::Result<Option<String>> {
-    let (mut stream, _) = greet(connector, address, &hello_of(own, Some(database))).await?;
+    let (mut stream, _) = greet(connector, address, &hello_of(own, Some(database), HelloPurpose::Join)).await?;
     let mut body = Encoder::new();
     announced.encode(&mut body);
     stream.write_all(&frame(FrameKind::Join, |out| out.extend(body.as_slice()))).await?;

@@ -5,10 +5,16 @@
 //!              │
 //!              └────▶ refused, with the reason           another database, another directory
 //! ```
+//! A node that needs all files gets them over a connection of its own:
+//!
+//! ```text
+//! connect ─▶ hello ─▶ welcome ─▶ files … end, or the address of the leader
+//! ```
 //! A node sends a packet over any connection with its receiver. A packet may be lost: `raft` sends
 //! it again.
 
 mod connection;
+mod fetch;
 mod frame;
 mod hello;
 mod join;
@@ -16,6 +22,7 @@ mod links;
 mod table;
 
 pub(crate) use connection::PeerNetwork;
+pub use fetch::{FetchedFiles, NodeFiles, fetch_files};
 pub(crate) use frame::{FrameKind, frame};
 pub use hello::PeerIdentity;
 pub(crate) use join::join;

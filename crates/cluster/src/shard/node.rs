@@ -33,6 +33,8 @@ pub struct ShardNode {
     shard: Arc<Shard>,
     identity: NodeIdentity,
     vote: Vote,
+    /// The record before the first one that the node can send. Earlier ones may be compacted.
+    start: RecordPlace,
     terms: TermStarts,
     changes: MemberChanges,
     /// How often `changes` changed.
@@ -63,14 +65,25 @@ impl ShardNode {
             );
             return Err(Error::new(ErrorKind::Damaged, message));
         }
-        let terms = TermStarts::of(log, log.appended())?;
+        let (first, last, published) = (log.compacted_end(), log.appended(), log.published());
+        if first > published {
+            let message = format!(
+                "the log in {} was compacted up to record {first}, and no checkpoint is after it; remove this node from the cluster, and join with an empty directory and another number",
+                log.directory().display()
+            );
+            return Err(Error::new(ErrorKind::Damaged, message));
+        }
+        let terms = TermStarts::of(log, first, last)?;
+        // A node that got the files of another one has seen their terms, and gave no vote in them.
         let vote = office.map_or_else(Vote::default, |office| Vote { term: office.term, node: office.vote });
-        let published = log.published();
+        let vote = if vote.term < terms.last() { Vote { term: terms.last(), node: None } } else { vote };
+        let start = RecordPlace { position: first, term: terms.at(first) };
         let changes = MemberChanges::of(&shard.access_state()?.1);
         Ok(ShardNode {
             shard,
             identity,
             vote,
+            start,
             terms,
             changes,
             change_count: 0,
@@ -94,6 +107,14 @@ impl ShardNode {
     /// Takes the messages to send, in order.
     pub fn take_outbox(&mut self) -> Vec<PeerPacket> {
         std::mem::take(&mut self.outbox)
+    }
+
+    /// Notes what was compacted since the last call, and which records compaction must leave: those
+    /// from `needed` on.
+    pub fn note_compaction(&mut self, needed: Position) {
+        let first = self.shard.log().compacted_end();
+        self.start = RecordPlace { position: first, term: self.terms.at(first) };
+        self.shard.keep_from(needed);
     }
 
     /// How often the changes of members in the log have changed since the start.
@@ -242,7 +263,8 @@ impl MemberNode for ShardNode {
     }
 
     fn start(&self) -> (RecordPlace, MemberSet) {
-        (RecordPlace::default(), self.identity.members.clone())
+        let members = self.changes.apply_to(self.identity.members.clone(), self.start.position);
+        (self.start, members)
     }
 
     fn published(&self) -> Position {
@@ -277,8 +299,10 @@ impl MemberNode for ShardNode {
     }
 
     fn shipment(&self) -> Option<Shipment> {
-        // Each node keeps each record, so every other node can continue from its own last one.
-        None
+        // The files travel by themselves: the node fetches them when it gets this message.
+        let position = self.shard.log().published();
+        let place = RecordPlace { position, term: self.terms.at(position) };
+        Some(Shipment { place, members: self.changes.apply_to(self.identity.members.clone(), position) })
     }
 
     fn save_vote(&mut self, vote: Vote) -> Result<()> {
@@ -317,7 +341,8 @@ impl MemberNode for ShardNode {
     }
 
     fn install(&mut self, shipment: &Shipment) -> Result<()> {
-        let message = format!("a shipment up to {} arrived, and all nodes keep all records", shipment.place);
+        let message =
+            format!("a message with the files up to {} can't be received while the node runs", shipment.place);
         Err(Error::new(ErrorKind::Invalid, message))
     }
 

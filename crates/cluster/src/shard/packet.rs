@@ -7,6 +7,8 @@
 //! Numbers are little-endian. The positions of entries follow the index. The fields are those of
 //! `raft`, written by hand: no parser of `raft` sees bytes from outside. The frame around it has a
 //! checksum.
+//!
+//! A message about files has their last record as log term and index. The files travel by themselves.
 
 use std::fmt;
 
@@ -24,7 +26,7 @@ const CONTEXT_BYTES_MAX: usize = 64;
 const ENTRIES_MAX: usize = 4_096;
 
 /// The messages that travel, by their numbers.
-const TYPES: [(u8, MessageType); 10] = [
+const TYPES: [(u8, MessageType); 11] = [
     (1, MessageType::MsgAppend),
     (2, MessageType::MsgAppendResponse),
     (3, MessageType::MsgRequestVote),
@@ -35,6 +37,7 @@ const TYPES: [(u8, MessageType); 10] = [
     (8, MessageType::MsgTimeoutNow),
     (9, MessageType::MsgRequestPreVote),
     (10, MessageType::MsgRequestPreVoteResponse),
+    (11, MessageType::MsgSnapshot),
 ];
 
 /// A message of a node, and the bytes of its records.
@@ -71,12 +74,19 @@ impl PeerPacket {
         let message = &self.message.0;
         let kind = TYPES.iter().find(|(_, kind)| *kind == message.get_msg_type()).expect("the message travels").0;
         out.extend([kind, u8::from(message.reject)]);
+        let (log_term, index) = match message.get_msg_type() {
+            MessageType::MsgSnapshot => {
+                let metadata = message.get_snapshot().get_metadata();
+                (metadata.term, metadata.index)
+            }
+            _ => (message.log_term, message.index),
+        };
         let numbers: [u64; NUMBERS] = [
             message.from,
             message.to,
             message.term,
-            message.log_term,
-            message.index,
+            log_term,
+            index,
             message.commit,
             message.commit_term,
             message.reject_hint,
@@ -118,7 +128,13 @@ impl PeerPacket {
         let mut message = Message::default();
         message.set_msg_type(*kind);
         (message.from, message.to, message.reject) = (sender, receiver, reject == 1);
-        (message.term, message.log_term, message.index) = (term, log_term, index);
+        message.term = term;
+        if *kind == MessageType::MsgSnapshot {
+            let metadata = message.mut_snapshot().mut_metadata();
+            (metadata.term, metadata.index) = (log_term, index);
+        } else {
+            (message.log_term, message.index) = (log_term, index);
+        }
         (message.commit, message.commit_term, message.reject_hint) = (commit, commit_term, reject_hint);
         (message.request_snapshot, message.priority) = (request, priority.cast_signed());
         let context = from.count(CONTEXT_BYTES_MAX)?;
@@ -208,7 +224,13 @@ mod tests {
     #[test]
     fn a_message_of_each_type_reads_back() {
         for (_, kind) in TYPES {
-            let packet = PeerPacket { message: PeerMessage(message(kind)), records: Vec::new() };
+            let mut message = message(kind);
+            if kind == MessageType::MsgSnapshot {
+                let (term, index) = (std::mem::take(&mut message.log_term), std::mem::take(&mut message.index));
+                let metadata = message.mut_snapshot().mut_metadata();
+                (metadata.term, metadata.index) = (term, index);
+            }
+            let packet = PeerPacket { message: PeerMessage(message), records: Vec::new() };
             let mut bytes = Vec::new();
             packet.encode(&mut bytes);
             assert_eq!(PeerPacket::decode(&bytes), Ok(packet));

@@ -13,17 +13,21 @@ pub(super) struct TermStarts {
 }
 
 impl TermStarts {
-    /// Finds the terms of all records up to `last`.
-    pub(super) fn of(log: &Log, last: Position) -> Result<Self> {
-        TermStarts::find(last, |position| Ok(log.mark_at(position)?.map_or(Term::ALONE, |mark| mark.term)))
+    /// Finds the terms of the records from `first` to `last`. Earlier records may be compacted:
+    /// their terms are not known.
+    pub(super) fn of(log: &Log, first: Position, last: Position) -> Result<Self> {
+        TermStarts::find(first, last, |position| Ok(log.mark_at(position)?.map_or(Term::ALONE, |mark| mark.term)))
     }
 
     /// Finds where each term begins, with few calls of `term_of`.
-    fn find(last: Position, term_of: impl Fn(Position) -> Result<Term>) -> Result<Self> {
+    fn find(first: Position, last: Position, term_of: impl Fn(Position) -> Result<Term>) -> Result<Self> {
         let mut starts = vec![(Position::ZERO, Term::ALONE)];
         let end = term_of(last)?;
-        let mut known = Term::ALONE;
-        let mut from = 0;
+        let mut known = term_of(first)?;
+        let mut from = first.get();
+        if known > Term::ALONE {
+            starts.push((first, known));
+        }
         while known < end {
             // The first record of a later term than `known`.
             let (mut low, mut high) = (from, last.get());
@@ -75,7 +79,7 @@ mod tests {
                 number => Term::new(terms[usize::try_from(number).expect("few") - 1]),
             };
             let last = Position::new(terms.len() as u64);
-            let found = TermStarts::find(last, |position| Ok(of(position))).expect("readable");
+            let found = TermStarts::find(Position::ZERO, last, |position| Ok(of(position))).expect("readable");
             let mut noted = TermStarts { starts: vec![(Position::ZERO, Term::ALONE)] };
             for number in 0..=last.get() {
                 assert_eq!(found.at(Position::new(number)), of(Position::new(number)), "{number} of {terms:?}");
@@ -83,6 +87,13 @@ mod tests {
                 let mut shorter = found.clone();
                 shorter.truncate_after(Position::new(number));
                 assert_eq!(shorter, noted, "{number} of {terms:?}");
+                let later = TermStarts::find(Position::new(number), last, |position| {
+                    assert!(position.get() >= number, "record {position} may be compacted");
+                    Ok(of(position))
+                });
+                let later = later.expect("readable");
+                let rest = number..=last.get();
+                rest.for_each(|number| assert_eq!(later.at(Position::new(number)), of(Position::new(number))));
             }
         }
     }

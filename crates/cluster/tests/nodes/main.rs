@@ -6,9 +6,10 @@ mod support;
 
 use std::io::{Read, Write};
 
-use quire::{Commit, ErrorKind, Message, Outcome};
+use quire::events::NewEvent;
+use quire::{Commit, Database, ErrorKind, Message, Outcome};
 use quire_cluster::{JoinError, NodeRole, discover};
-use support::{Cluster, identity};
+use support::{Cluster, SEGMENT_BYTES, data, identity};
 
 fn produce(cluster: &Cluster, node: u64, value: &str) {
     let database = cluster.database(node);
@@ -103,4 +104,113 @@ fn a_node_with_another_directory_is_refused_and_garbage_ends_its_own_connection_
     produce(&cluster, 1, "after the garbage");
     cluster.wait_until_level(&[1, 2]);
     assert_eq!(cluster.node(1).status().role, NodeRole::Leader);
+}
+
+/// Fills several segments with events, and trims all of them.
+fn append_and_trim(database: &Database) {
+    let (store, payload) = (database.events("notes"), vec![b'n'; 64 << 10]);
+    for _ in 0..8 * SEGMENT_BYTES / payload.len() as u64 {
+        store.append([NewEvent::new("noted").data(&payload)]).expect("appended");
+    }
+    store.trim(store.head().expect("read")).expect("trimmed");
+}
+
+#[test]
+fn a_database_that_was_compacted_becomes_a_cluster() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let alone = Database::builder(data(&directory)).segment_bytes(SEGMENT_BYTES).open().expect("opened");
+    alone.topic("topic").produce(Message::new("before")).expect("produced");
+    append_and_trim(&alone);
+    alone.compact().expect("compacted");
+    alone.compact().expect("compacted");
+    assert!(alone.replicated().log().compacted_end().get() > 100);
+    drop(alone);
+
+    let mut cluster = Cluster::default();
+    cluster.found_with(1, directory);
+    cluster.wait_for_leader(&[1]);
+    cluster.wait_until_voters(1);
+    cluster.join(2);
+    cluster.join(3);
+    cluster.wait_until_voters(3);
+    produce(&cluster, 1, "after");
+    cluster.wait_until_level(&[1, 2, 3]);
+    let states = [1, 2, 3].map(|node| cluster.saved_state(node));
+    assert!(states.iter().all(|state| *state == states[0]), "the states are equal");
+    cluster.stop(1);
+    let leader = cluster.wait_for_leader(&[2, 3]);
+    produce(&cluster, leader, "without the founder");
+    cluster.restart(1);
+    cluster.wait_until_level(&[1, 2, 3]);
+    let topic = cluster.database(cluster.wait_for_leader(&[1, 2, 3])).topic("topic").statistics().expect("it is there");
+    assert_eq!(topic.partitions.iter().map(|partition| partition.next.get()).sum::<u64>(), 3);
+}
+
+#[test]
+fn a_node_whose_next_records_were_compacted_gets_all_files() {
+    let mut cluster = Cluster::default();
+    cluster.found(1);
+    cluster.join(2);
+    cluster.join(3);
+    cluster.wait_until_voters(3);
+    produce(&cluster, 1, "before");
+    cluster.wait_until_level(&[1, 2, 3]);
+    let last = cluster.database(3).replicated().log().appended();
+    cluster.stop(3);
+    append_and_trim(cluster.database(1));
+    cluster.wait_until_level(&[1, 2]);
+    cluster.compact_beyond(1, last);
+    cluster.compact_beyond(2, last);
+    produce(&cluster, 1, "meanwhile");
+
+    cluster.restart(3);
+    cluster.wait_until_files_are_needed(3);
+    cluster.stop(3);
+    cluster.restart_with_files(3);
+    cluster.wait_until_level(&[1, 2, 3]);
+    let states = [1, 2, 3].map(|node| cluster.saved_state(node));
+    assert!(states.iter().all(|state| *state == states[0]), "the states are equal");
+
+    // It votes and leads with the files.
+    cluster.stop(2);
+    cluster.block_on(cluster.node(1).hand_over(Some(3.try_into().expect("not zero")))).expect("begun");
+    assert_eq!(cluster.wait_for_leader(&[3]), 3);
+    produce(&cluster, 3, "after");
+    cluster.restart(2);
+    cluster.wait_until_level(&[1, 2, 3]);
+}
+
+#[test]
+fn a_leader_without_a_majority_confirms_no_read() {
+    let mut cluster = Cluster::default();
+    cluster.found(1);
+    cluster.join(2);
+    cluster.join(3);
+    cluster.wait_until_voters(3);
+    assert_eq!(cluster.wait_for_leader(&[1, 2, 3]), 1, "the founder leads");
+    let confirm = |cluster: &Cluster, node: u64| {
+        cluster.block_on(cluster.database(node).cluster_control().expect("a node").confirm())
+    };
+    (0..100).for_each(|_| confirm(&cluster, 1).expect("it leads"));
+    let refused = confirm(&cluster, 2).expect_err("it follows");
+    assert_eq!(refused.kind(), ErrorKind::NotLeader);
+    cluster.stop(2);
+    cluster.stop(3);
+    let refused = confirm(&cluster, 1).expect_err("it is alone");
+    assert_eq!(refused.kind(), ErrorKind::NotLeader);
+}
+
+#[test]
+fn a_connected_follower_keeps_the_records_that_it_lacks() {
+    let mut cluster = Cluster::default();
+    cluster.found(1);
+    cluster.join(2);
+    cluster.wait_until_voters(2);
+    append_and_trim(cluster.database(1));
+    cluster.wait_until_level(&[1, 2]);
+    // The newest segments stay also when all nodes have them.
+    cluster.compact_beyond(1, quire::Position::new(1));
+    let log = cluster.database(1).replicated().log().clone();
+    assert!(log.compacted_end() <= log.newest_sealed_from(4));
+    cluster.compact_beyond(2, quire::Position::new(1));
 }

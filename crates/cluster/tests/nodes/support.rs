@@ -1,15 +1,29 @@
 //! A cluster in one process: each node has its own directory, threads and port.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quire::Database;
+use quire::tools::{BackupSink, receive_node};
+use quire::{Database, MemberFile, Position};
 use quire_access::{ConnectionSettings, Listener, PeerConnector};
-use quire_cluster::{NodeId, NodeNotice, NodeObserver, NodeParts, NodeRole, PeerIdentity, RunningMember, discover};
+use quire_cluster::{
+    NodeFiles, NodeId, NodeNotice, NodeObserver, NodeParts, NodeRole, PeerIdentity, RunningMember, discover,
+    fetch_files,
+};
 use quire_system::{MemberAddresses, MemberRole};
 use tempfile::TempDir;
+
+/// The bytes of a segment of each node.
+pub(crate) const SEGMENT_BYTES: u64 = 1 << 20;
+
+/// The directory of the database.
+pub(crate) fn data(directory: &TempDir) -> PathBuf {
+    directory.path().join("data")
+}
 
 pub(crate) fn identity(node: u64, incarnation: u128) -> PeerIdentity {
     PeerIdentity { node: NodeId::new(node).expect("not zero"), incarnation }
@@ -23,6 +37,27 @@ impl NodeObserver for Notices {
     fn note(&self, notice: &NodeNotice) {
         // The test may have ended.
         let _ = self.0.lock().expect("not poisoned").send(notice.to_string());
+    }
+}
+
+#[derive(Debug)]
+struct DatabaseFiles(Database);
+
+impl NodeFiles for DatabaseFiles {
+    fn send(&self, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        struct Sink<'s>(&'s mut dyn FnMut(&[u8]) -> io::Result<()>);
+
+        impl BackupSink for Sink<'_> {
+            fn make_space(&mut self, _bytes: u64) -> io::Result<()> {
+                Ok(())
+            }
+
+            fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+                (self.0)(bytes)
+            }
+        }
+
+        self.0.stream_backup(&mut Sink(sink)).map(drop).map_err(io::Error::other)
     }
 }
 
@@ -70,25 +105,46 @@ impl Cluster {
 
     /// Starts the first node.
     pub(crate) fn found(&mut self, node: u64) {
-        self.begin(node, None, None, Vec::new());
+        self.found_with(node, tempfile::tempdir().expect("a temporary directory"));
     }
 
-    /// Starts a node that joins the others.
+    /// Starts the first node with the database in this directory.
+    pub(crate) fn found_with(&mut self, node: u64, directory: TempDir) {
+        self.begin(node, directory, None, Vec::new());
+    }
+
+    /// Starts a node that gets the files of the others, and joins them.
     pub(crate) fn join(&mut self, node: u64) {
-        let seeds: Vec<String> = self.nodes.values().map(|node| node.address.clone()).collect();
-        let found = self.block_on(discover(&self.connector(), &seeds, identity(node, node.into()), None));
-        let id = found.expect("a cluster").database;
-        self.begin(node, Some(id), None, seeds);
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        self.fetch(node, &directory);
+        let seeds = self.nodes.values().map(|node| node.address.clone()).collect();
+        self.begin(node, directory, None, seeds);
     }
 
-    fn begin(&mut self, node: u64, id: Option<u128>, address: Option<String>, join: Vec<String>) {
-        let directory = match self.nodes.remove(&node) {
-            Some(process) => process.directory,
-            None => tempfile::tempdir().expect("a temporary directory"),
-        };
-        let mut builder = Database::builder(directory.path().join("data")).member(true);
-        builder = id.into_iter().fold(builder, quire::Builder::id);
-        let database = builder.segment_bytes(1 << 20).open().expect("opened");
+    /// Starts a node again with the files of the others.
+    pub(crate) fn restart_with_files(&mut self, node: u64) {
+        let ClusterProcess { address, directory, .. } = self.nodes.remove(&node).expect("a node");
+        self.fetch(node, &directory);
+        self.begin(node, directory, Some(address), Vec::new());
+    }
+
+    fn fetch(&self, node: u64, directory: &TempDir) {
+        let seeds: Vec<String> = self.nodes.values().map(|node| node.address.clone()).collect();
+        let own = identity(node, node.into());
+        let id = self.block_on(discover(&self.connector(), &seeds, own, None)).expect("a cluster").database;
+        let member = MemberFile { node, incarnation: node.into(), is_founder: false };
+        // Before a node leads, none sends its files.
+        self.wait(|| {
+            let handle = self.runtime.handle();
+            let (mut files, task) = fetch_files(handle, self.connector(), seeds.clone(), own, Some(id));
+            let received = receive_node(&mut files, &data(directory), &member).ok();
+            received.filter(|_| self.block_on(task).expect("not cancelled").is_ok())
+        });
+    }
+
+    fn begin(&mut self, node: u64, directory: TempDir, address: Option<String>, join: Vec<String>) {
+        let builder = Database::builder(data(&directory)).member(true);
+        let database = builder.segment_bytes(SEGMENT_BYTES).open().expect("opened");
         let runtime = RunningMember::runtime().expect("threads");
         let listen = address.unwrap_or_else(|| "127.0.0.1:0".to_owned()).parse().expect("an address");
         let settings = ConnectionSettings::default();
@@ -104,6 +160,7 @@ impl Cluster {
             join,
             record_bytes_max: database.commit_bytes_max(),
             heartbeat: Duration::from_millis(50),
+            files: Arc::new(DatabaseFiles(database.clone())),
             observer: Arc::new(Notices(Mutex::new(self.notices.0.clone()))),
         };
         let member = RunningMember::start(parts, runtime).expect("started");
@@ -118,8 +175,22 @@ impl Cluster {
     }
 
     pub(crate) fn restart(&mut self, node: u64) {
-        let address = self.nodes[&node].address.clone();
-        self.begin(node, None, Some(address), Vec::new());
+        let ClusterProcess { address, directory, .. } = self.nodes.remove(&node).expect("a node");
+        self.begin(node, directory, Some(address), Vec::new());
+    }
+
+    /// Waits until a node has stopped because it needs files.
+    pub(crate) fn wait_until_files_are_needed(&self, node: u64) {
+        self.wait(|| self.node(node).status().needs_files.then_some(()));
+    }
+
+    /// Compacts the log of a node until no record up to this one is as it was.
+    pub(crate) fn compact_beyond(&self, node: u64, position: Position) {
+        let database = self.database(node);
+        self.wait(|| {
+            database.compact().expect("compacted");
+            (database.replicated().log().compacted_end() > position).then_some(())
+        });
     }
 
     /// Waits until one of these nodes leads and serves.

@@ -6,8 +6,8 @@ pub(super) const DIRECTION: ParameterKind = ParameterKind::Word(&["outgoing", "i
 
 /// One operation: a route with its method.
 pub(crate) struct OperationRow {
-    pub(super) method: &'static str,
-    pub(super) path: &'static str,
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
     pub(super) summary: &'static str,
     pub(super) parameters: Vec<Parameter>,
     pub(super) body: RequestShape,

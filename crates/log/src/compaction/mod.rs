@@ -153,7 +153,8 @@ impl Compactor<'_> {
     /// Rewrites a run of sealed segments into one without the dropped entries. Surviving entries
     /// keep their places, and every tag its numbers. A run stays unchanged in two cases: it does
     /// not consist of whole segments that may be compacted, or another opening of the log does not
-    /// hold it. No process opens the log meanwhile.
+    /// hold it. A node of a cluster also leaves it unchanged when the last records are not published
+    /// within two seconds. No process opens the log meanwhile.
     ///
     /// Commits that `survives` depends on are synced first. After this call, no file contains the
     /// dropped entries. Existing readers see them until these readers are dropped.
@@ -259,8 +260,11 @@ impl LogCore {
             ((image, _), false) => image,
         };
         // The commits that decided the drops must be durable, or a dropped entry could count again.
-        // The durable mark must be durable too.
-        self.settle_all()?;
+        // A node of a cluster may still truncate them, unless they are published. The durable mark
+        // must be durable too.
+        if !self.settle_decisions()? {
+            return Ok(Compaction::default());
+        }
         self.control().sync().map_err(|error| Error::io("sync", self.directory().path(), error))?;
         done.bytes_after = file.len() as u64;
         let name = segment_name(run.first);

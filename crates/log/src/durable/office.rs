@@ -15,6 +15,7 @@
 //! its vote, and must not vote again under its incarnation.
 
 use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
 
 use crate::checksum::crc32c_of_two;
 use crate::error::{Error, Result};
@@ -27,6 +28,11 @@ const VERSION: u32 = 1;
 const BYTES: usize = 88;
 /// The file's name.
 pub(crate) const NAME: &str = "office";
+
+/// The path of the file in the directory of a log.
+pub fn office_file(log: &Path) -> PathBuf {
+    log.join(NAME)
+}
 
 /// The facts that a member of a cluster must not forget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

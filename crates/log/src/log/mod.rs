@@ -417,6 +417,14 @@ impl Log {
         self.shared().compacted_end()
     }
 
+    /// The first record of the newest `count` sealed segments; [`Position::ZERO`] while there are
+    /// fewer.
+    pub fn newest_sealed_from(&self, count: usize) -> Position {
+        let segments = self.shared().segments();
+        let oldest = segments.sealed.len().checked_sub(count).and_then(|at| segments.sealed.get(at));
+        oldest.map_or(Position::ZERO, |sealed| sealed.first())
+    }
+
     /// Verifies every byte of the sealed segments and of their indexes now, and returns all known
     /// damage. A damaged index is built again. The background does the same at
     /// [`Settings::scrub_bytes_per_second`].

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use quire_model::{Position, Timestamp};
 
@@ -10,7 +11,7 @@ use crate::append::active::Active;
 use crate::append::prepare::Preparer;
 use crate::compaction::HoldRounds;
 use crate::components::Background;
-use crate::durable::gate::{Gate, GateKind, WaitTarget, Woken};
+use crate::durable::gate::{Gate, GateKind, WaitOutcome, WaitTarget, Woken};
 use crate::durable::sync::Syncer;
 use crate::error::Result;
 use crate::identity::Identity;
@@ -27,10 +28,14 @@ use crate::segment::{SegmentHeader, segment_name};
 use crate::settings::Settings;
 use crate::statistics::Counters;
 use crate::storage::directory::{Directory, LockedFile};
+use crate::time::deadline::WaitDeadline;
 use crate::time::steady::SteadyClock;
 
 /// Locked by the process that seals a segment.
 pub(crate) const SEALING: &str = "sealing";
+
+/// How long a compaction waits for another component to publish the last records.
+const PUBLICATION_MAX: Duration = Duration::from_secs(2);
 
 /// State that the writer, the readers and the background threads share.
 #[derive(Debug)]
@@ -120,6 +125,22 @@ impl LogCore {
         match self.gate.kind() {
             GateKind::AtOnce | GateKind::AfterSync => Ok(()),
             GateKind::ByOwner => self.gate.published().wait(WaitTarget::record(position, era), || {}),
+        }
+    }
+
+    /// Syncs every appended record. Returns whether all of them are published, which it waits for
+    /// at most [`PUBLICATION_MAX`] where another component publishes. The caller keeps the log from
+    /// being truncated, so a record that will never be published can't end the wait.
+    pub(crate) fn settle_decisions(&self) -> Result<bool> {
+        let position = self.syncer.last_appended();
+        self.sync_to(position)?;
+        match self.gate.kind() {
+            GateKind::AtOnce | GateKind::AfterSync => Ok(true),
+            GateKind::ByOwner => {
+                let longest = if self.background == Background::Caller { Duration::ZERO } else { PUBLICATION_MAX };
+                let until = WaitDeadline::after(longest);
+                Ok(self.gate.published().sleep(position, until, || false)? == WaitOutcome::Published)
+            }
         }
     }
 

@@ -1,12 +1,13 @@
 //! Tools for the directory of a database that do not open it: processes that have it open continue.
 //!
-//! Only [`backup`](backup()), [`restore`](restore()), [`salvage`](salvage()) and
-//! [`repair`](repair()) write files. Only `repair` takes a lock.
+//! Only [`backup`](backup()), [`restore`](restore()), [`salvage`](salvage()),
+//! [`repair`](repair()) and [`receive_node`] write files. Only `repair` takes a lock.
 
 mod backup;
 mod look;
 mod manifest;
 mod names;
+mod node_files;
 mod on;
 mod permissions;
 mod repair;
@@ -25,6 +26,7 @@ pub use look::{checkpoint, checkpoint_sections, index, segment, survey, words};
 pub(crate) use manifest::refuse_backup;
 pub use manifest::{Backup, BackupFile};
 pub use names::{kind_name, model_name, tag_text};
+pub use node_files::{finish_receiving, receive_node};
 pub use on::On;
 pub use permissions::open_to_others;
 pub use quire_log::inspect::{

@@ -77,7 +77,8 @@ pub(super) fn restore_on(
     Ok(verification)
 }
 
-fn is_whole(file: &BackupFile, bytes: &[u8], used: usize) -> bool {
+/// Whether the bytes of a file are those that the list describes.
+pub(super) fn is_whole(file: &BackupFile, bytes: &[u8], used: usize) -> bool {
     let rest = bytes.get(used..).unwrap_or_default();
     bytes.len() as u64 == file.bytes
         && bytes.get(..used).is_some_and(|used| crc32c(used) == file.crc)

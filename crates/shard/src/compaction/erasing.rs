@@ -12,7 +12,7 @@
 use quire_log::SegmentShare;
 use quire_model::{Entry, Place};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::events::{Forgotten, ForgottenTag};
 use crate::logged_state::LoggedState;
 
@@ -53,6 +53,14 @@ impl ForgottenTags {
         assert!(!self.all || self.tags.is_empty(), "a list of all forgotten tags has no tags of its own");
     }
 
+    /// Adds the tags of another list.
+    fn join(&mut self, other: ForgottenTags) {
+        match other {
+            ForgottenTags { all: true, .. } => *self = ForgottenTags::default(),
+            ForgottenTags { tags, .. } => tags.into_iter().for_each(|tag| self.add(tag)),
+        }
+    }
+
     fn is_empty(&self) -> bool {
         !self.all && self.tags.is_empty()
     }
@@ -70,7 +78,13 @@ pub(super) fn mark(shard: &LoggedState, shares: &mut [SegmentShare]) -> Result<(
         return Ok(());
     }
     // The search below reads the published log, which may end before the commit that forgot a tag.
-    shard.log.wait(rests_on)?;
+    let waits_for_others = shard.office.is_member() && shard.log.published() < rests_on.position();
+    let is_published = if waits_for_others { Ok(false) } else { shard.log.wait(rests_on).map(|()| true) };
+    if !matches!(is_published, Ok(true)) {
+        // A later compaction searches for these tags.
+        shard.write()?.forgotten.join(wanted);
+        return is_published.map(drop).map_err(Error::from);
+    }
     let mut left = Vec::new();
     for store in &stores {
         if wanted.all {

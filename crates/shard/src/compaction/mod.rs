@@ -35,6 +35,10 @@ const SAMPLES: u32 = 64;
 /// Smallest percentage of a segment that is worth rewriting while the log exceeds its bound.
 const OVER_BOUND_PERCENT_MIN: u8 = 10;
 
+/// The newest sealed segments that a node of a cluster leaves as they are. A node that was away for
+/// a short time continues from their records.
+const MEMBER_SEGMENTS: usize = 4;
+
 /// When segments are compacted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CompactionSettings {
@@ -81,6 +85,18 @@ struct Scope {
     end: Position,
 }
 
+impl Scope {
+    /// The scope of a compaction that begins now. A node of a cluster leaves records that another
+    /// node may still need, which would otherwise get all files.
+    fn of(shard: &LoggedState) -> Result<Self> {
+        let (now, mut end) = (shard.log.clock().now(), shard.log.compactable_end()?);
+        if shard.office.is_member() {
+            end = end.min(shard.office.needed_from()).min(shard.log.newest_sealed_from(MEMBER_SEGMENTS));
+        }
+        Ok(Scope { now, end })
+    }
+}
+
 impl CompactionDuty {
     pub(crate) fn new(settings: CompactionSettings, seed: u64, compressor: Arc<Compressor>) -> Self {
         let scans = KeyScans::new(seed, settings.keys_max);
@@ -102,17 +118,13 @@ impl CompactionDuty {
     /// Rewrites the segments of which enough no longer counts. Does nothing while another thread
     /// compacts.
     pub(crate) fn run(&self, shard: &LoggedState) -> Result<()> {
-        // Another node may still need each record.
-        if shard.office.is_member() {
-            return Ok(());
-        }
         let Some(_turn) = self.scans.try_turn() else { return Ok(()) };
         let mut percent_min = self.settings.percent_min;
         if shard.log_bound.is_exceeded() {
             // The wanted space may be in segments of which topics hold only a part.
             percent_min = percent_min.min(OVER_BOUND_PERCENT_MIN);
         }
-        let scope = Scope { now: shard.log.clock().now(), end: shard.log.compactable_end()? };
+        let scope = Scope::of(shard)?;
         let (done, extent) = self.compact(shard, Thoroughness { samples_max: SAMPLES, percent_min }, scope)?;
         *self.in_background.lock().unwrap_or_else(PoisonError::into_inner) += done;
         match extent {
@@ -127,13 +139,9 @@ impl CompactionDuty {
     /// records were removed, records without a value may be the only ones of their key. So it
     /// compacts once more, to set the time of their removal.
     pub(crate) fn run_whole(&self, shard: &LoggedState) -> Result<Compaction> {
-        if shard.office.is_member() {
-            let message = "a node of a cluster keeps each record, because other nodes may still need it";
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
         let _turn = self.scans.turn();
         // Later records are left to the next compaction, so this one ends.
-        let scope = Scope { now: shard.log.clock().now(), end: shard.log.compactable_end()? };
+        let scope = Scope::of(shard)?;
         self.scans.clear();
         let mut done = Compaction::default();
         loop {
@@ -165,7 +173,9 @@ impl CompactionDuty {
         shard.check_writable()?;
         let compacted = shard.read_latest()?.models.streams.compacted();
         let scanned = self.scans.scan(&shard.log, &compacted, scope.end, scope.now);
-        for command in scanned.beyond_limits {
+        // In a cluster, only the leader may commit.
+        let beyond_limits = scanned.beyond_limits.into_iter().filter(|_| shard.office.decides());
+        for command in beyond_limits {
             shard.commit_in_background(scope.now, &Commands { streams: &[command], ..Commands::default() })?;
         }
         let (mut keys, mut failed) = (scanned.keys, scanned.failed);

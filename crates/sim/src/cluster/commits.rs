@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem};
+use quire::events::{Command, Condition, EventPosition, NewEvent, Query, QueryItem};
 use quire::{Commit, Message, NewBlock, NewEdge, NewJob};
 
 /// A commit of any model. Some are refused, for example because a key was used by another commit.
@@ -32,6 +32,10 @@ pub(super) fn draw_commit<'c>(random: &mut Rng, value: u64, text: &'c str) -> Co
                 commit.put_edge("graph", NewEdge::new(from, "links", to).allow_missing(true))
             }
         };
+    }
+    if random.u32(0..8) == 0 {
+        // A compaction drops what it deletes.
+        commit = commit.part(Command::Forget { store, tag: tag.as_bytes() });
     }
     if random.u32(0..4) == 0 {
         commit = commit.idempotency_key(format!("key {}", value % 12));

@@ -30,6 +30,12 @@ pub struct ClusterReport {
     pub truncations: u64,
     /// The number of attempts to change the members.
     pub changes: u64,
+    /// How often a node got the files of another one.
+    pub shipments: u64,
+    /// The number of reads that a majority confirmed.
+    pub reads: u64,
+    /// The number of nodes that had compacted their log at the end.
+    pub compacted: usize,
     /// What was violated.
     pub failure: Option<String>,
     /// The steps, if they were asked for.
@@ -51,6 +57,7 @@ mod tests {
     #[test]
     fn databases_of_a_cluster_agree_whatever_fails() {
         let (mut acknowledged, mut unsettled, mut truncations, mut terms, mut changes) = (0, 0, 0, 0, 0);
+        let (mut shipments, mut compacted, mut reads) = (0, 0, 0);
         for seed in 0..60 {
             let report = run_cluster(seed, false);
             assert_eq!(report.failure, None, "seed {seed}");
@@ -59,10 +66,15 @@ mod tests {
             truncations += report.truncations;
             terms += report.terms;
             changes += report.changes;
+            shipments += report.shipments;
+            compacted += report.compacted;
+            reads += report.reads;
         }
         assert!(acknowledged > 1_500 && unsettled > 100, "{acknowledged} acknowledged, {unsettled} unsettled");
         assert!(truncations > 60 && terms > 200, "{truncations} truncations, {terms} terms");
         assert!(changes > 60, "{changes} changes of the members");
+        assert!(shipments > 2 && compacted > 60, "{shipments} shipments, {compacted} nodes compacted");
+        assert!(reads > 300, "{reads} reads");
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! A node of the cluster: its disk, its clock, and the process that runs on them.
 
 use std::future::{Future, IntoFuture};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use fastrand::Rng;
 use quire::{Background, Clock, Database, Duty, ManualClock, Outcome, Position, Result, Ticket};
 use quire_cluster::{Agreement, AgreementSettings, MemberSet, NodeId, NodeIdentity, ShardNode};
+use quire_log::office_file;
 
 use crate::disk::{Effect, Process, SimDisk};
 
@@ -42,6 +45,8 @@ pub(super) struct RunningNode {
     pub(super) agreement: Agreement<ShardNode>,
     pub(super) database: Database,
     pub(super) clients: Vec<WaitingClient>,
+    /// The rounds of reads that have begun, and what was published anywhere before.
+    pub(super) reads: Vec<(u64, Position)>,
     process: Process,
 }
 
@@ -70,7 +75,7 @@ impl ClusterNode {
         initial: MemberSet,
         random: &mut Rng,
     ) -> Self {
-        let segment_bytes = random.u64(1..5) << 12;
+        let segment_bytes = if random.bool() { 1 << 12 } else { random.u64(2..5) << 12 };
         let members = initial.clone();
         ClusterNode {
             id,
@@ -94,6 +99,9 @@ impl ClusterNode {
             // Another node may have larger segments.
             .commit_bytes_max(3_500)
             .checkpoint_bytes(4_096)
+            .history(Duration::ZERO)
+            .compact_interval(Duration::from_millis(200))
+            .compact_percent_min(1)
             .checkpoint_pause_bytes(if seed.is_multiple_of(2) { 0 } else { u64::MAX })
             .id(DATABASE_ID)
             .member(true)
@@ -109,7 +117,8 @@ impl ClusterNode {
         });
         match agreement {
             Ok((agreement, database)) if process.lives() => {
-                self.running = Some(RunningNode { agreement, database, clients: Vec::new(), process });
+                self.running =
+                    Some(RunningNode { agreement, database, clients: Vec::new(), reads: Vec::new(), process });
                 Ok(true)
             }
             Ok(_) => self.bury(&process).map(|()| false),
@@ -130,7 +139,9 @@ impl ClusterNode {
 
     /// Removes the process: it has died, or it stops in good order.
     pub(super) fn stop(&mut self) -> Result<()> {
-        let Some(RunningNode { agreement, database, clients, process }) = self.running.take() else { return Ok(()) };
+        let Some(RunningNode { agreement, database, clients, process, .. }) = self.running.take() else {
+            return Ok(());
+        };
         drop(clients);
         drop(agreement);
         drop(database);
@@ -167,6 +178,12 @@ impl ClusterNode {
         if waits { Ok(()) } else { running.database.carry_out(duty).map(drop) }
     }
 
+    /// Whether it runs with a log that it has compacted.
+    pub(super) fn has_compacted(&self) -> bool {
+        let end = self.running.as_ref().map(|running| running.agreement.node().shard().log().compacted_end());
+        end.is_some_and(|end| end > Position::ZERO)
+    }
+
     /// Notes what its log holds now.
     pub(super) fn observe(&mut self) -> Result<()> {
         let Some(running) = &self.running else { return Ok(()) };
@@ -175,7 +192,11 @@ impl ClusterNode {
         let mut chains = Vec::new();
         let mut kept = last;
         while kept > 0 {
-            let chain = log.mark_at(Position::new(kept))?.expect("it is appended").chain;
+            let Some(mark) = log.mark_at(Position::new(kept))? else {
+                assert!(kept < log.compacted_end().get(), "record {kept} is appended");
+                break;
+            };
+            let chain = mark.chain;
             let index = usize::try_from(kept - 1).expect("few");
             if self.chains.get(index) == Some(&chain) {
                 break;
@@ -188,6 +209,22 @@ impl ClusterNode {
         self.durable = log.durable();
         self.members = running.agreement.members();
         Ok(())
+    }
+
+    /// Puts the files of another node in the place of the own ones. The vote stays.
+    pub(super) fn take_files(&mut self, from: &ClusterNode) {
+        assert!(self.running.is_none(), "a node that runs keeps its files");
+        let shard = Path::new(DIRECTORY).join("shard-0000");
+        let is_data = |path: &Path| path.extension().is_some_and(|kind| kind == "log" || kind == "checkpoint");
+        let vote = office_file(&shard);
+        let files = |disk: &SimDisk| disk.files(&shard).expect("the simulated disk is there");
+        for path in files(&self.disk).into_keys().filter(|path| *path != vote) {
+            self.disk.tamper(&path, None).expect("the simulated disk is there");
+        }
+        for (path, bytes) in files(&from.disk).into_iter().filter(|(path, _)| is_data(path)) {
+            self.disk.tamper(&path, Some(&bytes)).expect("the simulated disk is there");
+        }
+        self.chains.clone_from(&from.chains);
     }
 
     /// The chain of a record of its log, as of the last step.

@@ -48,6 +48,8 @@ pub(super) struct ClusterWorld {
     report: ClusterReport,
     /// The last value that a commit carried.
     value: u64,
+    /// The bytes of a commit's text. With long ones the logs have many segments, and are compacted.
+    text_bytes_max: usize,
     /// Whether the state of the models is compared after each step, or after some.
     compares_all: bool,
     is_shown: bool,
@@ -70,6 +72,7 @@ impl ClusterWorld {
             checks: ClusterChecks::default(),
             report: ClusterReport::default(),
             value: 0,
+            text_bytes_max: if random.bool() { 400 } else { 1_400 },
             compares_all: random.u32(0..4) == 0,
             random,
             is_shown,
@@ -81,7 +84,8 @@ impl ClusterWorld {
         let ids = self.ids();
         let started = ids.iter().try_for_each(|id| self.start(*id));
         let outcome = started.and_then(|()| (0..STEPS).try_for_each(|_| self.step())).and_then(|()| self.heal());
-        let ClusterReport { acknowledged, unsettled, truncations, changes, lines, .. } = self.report;
+        let compacted = self.nodes.values().filter(|node| node.has_compacted()).count();
+        let ClusterReport { acknowledged, unsettled, truncations, changes, shipments, reads, lines, .. } = self.report;
         ClusterReport {
             published: self.checks.published().get(),
             terms: self.checks.terms(),
@@ -89,6 +93,9 @@ impl ClusterWorld {
             unsettled,
             truncations,
             changes,
+            shipments,
+            compacted,
+            reads,
             failure: outcome.err(),
             lines,
         }
@@ -110,7 +117,8 @@ impl ClusterWorld {
             85..100 => self.tick_one(),
             100..106 => self.tick_all(),
             106..110 => self.round(),
-            110..145 => self.commit(),
+            110..142 => self.commit(),
+            142..145 => self.read(),
             145..172 => self.sync(),
             172..180 => self.duty(),
             180..184 => self.lose_or_repeat(),
@@ -148,12 +156,23 @@ impl ClusterWorld {
         let node = self.node(id);
         let Some(running) = &mut node.running else { return Ok(()) };
         let called = call(&mut running.agreement);
-        let sent = running.agreement.node_mut().take_outbox();
-        for packet in sent {
-            let mut bytes = Vec::new();
-            packet.encode(&mut bytes);
-            self.network.push(SentPacket { from: packet.message.from(), to: packet.message.to(), bytes });
+        let (mut called, mut packets) = (called, Vec::new());
+        loop {
+            let sent = running.agreement.node_mut().take_outbox();
+            if sent.is_empty() {
+                break;
+            }
+            for packet in sent {
+                let (from, to) = (packet.message.from(), packet.message.to());
+                let mut bytes = Vec::new();
+                packet.encode(&mut bytes);
+                packets.push(SentPacket { from, to, bytes });
+                if packet.message.shipment().is_some() {
+                    called = called.and_then(|()| running.agreement.shipped(to, true));
+                }
+            }
         }
+        self.network.extend(packets);
         while self.network.len() > PACKETS_MAX {
             let lost = self.random.usize(..self.network.len());
             self.network.swap_remove(lost);
@@ -200,7 +219,39 @@ impl ClusterWorld {
         self.answer_clients(id)
     }
 
+    /// A client reads on a node that takes itself for the leader.
+    fn read(&mut self) -> Result<(), String> {
+        let Some(id) = self.leader() else { return Ok(()) };
+        let published = self.checks.published();
+        let mut begun = None;
+        self.call(id, |agreement| {
+            begun = agreement.begin_read_round()?;
+            Ok(())
+        })?;
+        if let (Some(round), Some(running)) = (begun, &mut self.node(id).running) {
+            running.reads.push((round, published));
+        }
+        self.answer_reads(id)
+    }
+
+    /// A read whose round is done sees all that was published before it began.
+    fn answer_reads(&mut self, id: NodeId) -> Result<(), String> {
+        let Some(running) = &mut self.node(id).running else { return Ok(()) };
+        let (done, published) = (running.agreement.read_round_done(), running.database.published());
+        let answered = running.reads.iter().filter(|(round, _)| *round <= done).count() as u64;
+        let stale = running.reads.iter().find(|(round, before)| *round <= done && *before > published).copied();
+        running.reads.retain(|(round, _)| *round > done);
+        self.report.reads += answered;
+        match stale {
+            Some((_, before)) => {
+                Err(format!("node {id} answers a read up to record {published}, and {before} was published before"))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn answer_clients(&mut self, id: NodeId) -> Result<(), String> {
+        self.answer_reads(id)?;
         let Some(running) = &mut self.node(id).running else { return Ok(()) };
         let mut answers = Vec::new();
         running.clients.retain_mut(|client| {
@@ -265,10 +316,26 @@ impl ClusterWorld {
             return Ok(());
         }
         let packet = PeerPacket::decode(&bytes).map_err(|error| format!("node {from} sent garbage: {error}"))?;
+        let running = self.nodes[&to].running.as_ref().expect("it runs");
+        if running.agreement.needs_files(&packet.message) {
+            return self.fetch(to);
+        }
         self.call(to, |agreement| {
             agreement.node_mut().receives(packet.records);
             agreement.receive(packet.message)
         })
+    }
+
+    /// A node that needs files stops, gets those of a leader if there is one, and starts again.
+    fn fetch(&mut self, id: NodeId) -> Result<(), String> {
+        self.end(id, "needs files")?;
+        let leader = self.leader();
+        if let Some(mut node) = leader.and_then(|_| self.nodes.remove(&id)) {
+            node.take_files(&self.nodes[&leader.expect("some")]);
+            self.nodes.insert(id, node);
+            self.report.shipments += 1;
+        }
+        self.start(id)
     }
 
     fn lose_or_repeat(&mut self) -> Result<(), String> {
@@ -292,7 +359,11 @@ impl ClusterWorld {
         while !self.network.is_empty() {
             self.deliver_at(0)?;
         }
-        self.ids().into_iter().try_for_each(|id| self.sync_on(id))
+        self.ids().into_iter().try_for_each(|id| self.sync_on(id))?;
+        for duty in [Duty::Prepare, Duty::Seal, Duty::Seal, Duty::Seal, Duty::Checkpoint, Duty::Compact] {
+            self.ids().into_iter().try_for_each(|id| self.carry_out(id, duty))?;
+        }
+        Ok(())
     }
 
     fn tick_one(&mut self) -> Result<(), String> {
@@ -307,7 +378,10 @@ impl ClusterWorld {
         self.node(id).pass(TICK_MICROS);
         self.call(id, |agreement| {
             agreement.tick()?;
-            agreement.resume_office()
+            agreement.resume_office()?;
+            let needed = agreement.compactable();
+            agreement.node_mut().note_compaction(needed);
+            Ok(())
         })
     }
 
@@ -324,12 +398,12 @@ impl ClusterWorld {
 
     fn commit_on(&mut self, id: NodeId) -> Result<(), String> {
         self.value += 1;
-        let (value, mut random) = (self.value, self.random.fork());
+        let (value, text_bytes_max, mut random) = (self.value, self.text_bytes_max, self.random.fork());
         let Some(running) = &mut self.node(id).running else { return Ok(()) };
         let log = running.agreement.node().shard().log().clone();
         let before = log.appended();
         let leads = running.agreement.state().role == NodeRole::Leader;
-        let text = format!("{value} {}", "x".repeat(random.usize(..400)));
+        let text = format!("{value} {}", "x".repeat(random.usize(..text_bytes_max)));
         let submitted = running.database.submit(&draw_commit(&mut random, value, &text));
         let done = match submitted {
             Ok(_) if !leads => return Err(format!("node {id} does not lead, and decided a commit")),
@@ -380,8 +454,23 @@ impl ClusterWorld {
 
     fn duty(&mut self) -> Result<(), String> {
         let Some(id) = self.running() else { return Ok(()) };
-        let duties = [Duty::Prepare, Duty::Seal, Duty::Seal, Duty::Checkpoint, Duty::Tick, Duty::Retain, Duty::Deliver];
+        let duties = [
+            Duty::Prepare,
+            Duty::Seal,
+            Duty::Seal,
+            Duty::Checkpoint,
+            Duty::Checkpoint,
+            Duty::Tick,
+            Duty::Retain,
+            Duty::Deliver,
+            Duty::Compact,
+            Duty::Compact,
+        ];
         let duty = self.random.choice(duties).expect("some");
+        self.carry_out(id, duty)
+    }
+
+    fn carry_out(&mut self, id: NodeId, duty: Duty) -> Result<(), String> {
         let done = self.nodes[&id].carry_out(duty).or_else(|error| match error.kind() {
             ErrorKind::NotLeader => Ok(()),
             _ => Err(error),
