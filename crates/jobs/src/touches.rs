@@ -4,8 +4,8 @@ use quire_model::{History, Operation, ReadError, Resource, ResourceKind, Touch};
 
 use crate::id::QueueId;
 use crate::job::key_in;
-use crate::read::ended;
-use crate::{Change, Clash, Command, Filter, JobId, JobSpec, Jobs, UniqueScope};
+use crate::read::{ended, enqueued_at};
+use crate::{Change, Clash, Command, Filter, JobId, JobSpec, Jobs, UniqueHold, UniqueScope};
 
 impl Jobs {
     /// See [`Model::touches`](quire_model::Model::touches). An [`Each`](Command::Each) touches
@@ -31,7 +31,7 @@ impl Jobs {
             | Command::Snooze { job, .. }
             | Command::Heartbeat { job, .. } => self.touch_queue_of(history, *job, Read, touch)?,
             Command::Change { job, change } => {
-                self.touch_queue_of(history, *job, operation_of(change), touch)?;
+                self.touch_changed(history, *job, change, touch)?;
                 touch_target(change, touch);
             }
             Command::SetQueue { queue, .. } => touch(Touch::named(ResourceKind::Queue, queue, Alter)),
@@ -64,6 +64,29 @@ impl Jobs {
             Some(job) => Some(job.queue),
             None => ended(history, job)?.map(|end| end.ended.final_facts.queue),
         })
+    }
+
+    /// Touches the resources of a job that is changed, if the job exists. A retry takes the unique
+    /// key of the job again, which a job of any queue may have if the key is unique everywhere.
+    pub(crate) fn touch_changed(
+        &self,
+        history: &dyn History,
+        job: JobId,
+        change: &Change<'_>,
+        touch: &mut dyn FnMut(Touch<'_>),
+    ) -> Result<(), ReadError> {
+        let Some(queue) = self.queue_of(history, job)? else { return Ok(()) };
+        self.touch_queue(queue, operation_of(change), touch);
+        let Change::Retry { .. } = change else { return Ok(()) };
+        let unique = enqueued_at(history, job)?.and_then(|(_, enqueued)| enqueued.unique);
+        let is_taken_again = unique.is_some_and(|unique| match (unique.scope, unique.hold) {
+            (UniqueScope::Queue, _) | (UniqueScope::Everywhere, UniqueHold::For(_)) => false,
+            (UniqueScope::Everywhere, UniqueHold::UntilFinished | UniqueHold::UntilStarted) => true,
+        });
+        if is_taken_again {
+            touch(Touch::every(ResourceKind::Queue, Operation::Describe));
+        }
+        Ok(())
     }
 
     /// Touches the queue of a job, if the job exists.

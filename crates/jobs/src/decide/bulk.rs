@@ -102,8 +102,10 @@ impl Decision<'_, '_> {
     /// job.
     fn permit_creator(&self, creator: &Creator, job: JobId, change: &Change<'_>) -> Result<Result<(), bool>, Stop> {
         let mut permitted = Ok(());
-        self.state.touch_queue_of(self.history, job, operation_of(change), &mut |touch| {
-            permitted = self.draft.permit_creator(creator, touch);
+        self.state.touch_changed(self.history, job, change, &mut |touch| {
+            if permitted.is_ok() {
+                permitted = self.draft.permit_creator(creator, touch);
+            }
         })?;
         Ok(permitted.map_err(|refusal| refusal.is_some()))
     }

@@ -235,7 +235,7 @@ fn each_command_of_events_needs_its_permissions() {
 fn each_command_of_jobs_needs_its_permissions() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let shard = open(directory.path());
-    let [job, _] = with_objects(&shard);
+    let [job, unique_everywhere] = with_objects(&shard);
     let token = LeaseToken::new(Place::new(Position::new(1), 0));
     let (read, alter, write) = ((Queue, "work", Read), (Queue, "work", Alter), (Queue, "work", Write));
     let change = |change| jobs::Command::Change { job, change };
@@ -272,6 +272,10 @@ fn each_command_of_jobs_needs_its_permissions() {
         (change(Change::Release), vec![alter]),
         (change(Change::Reschedule { run_at: Timestamp::ZERO }), vec![alter]),
         (change(Change::Retry { payload: None }), vec![alter]),
+        (
+            jobs::Command::Change { job: unique_everywhere, change: Change::Retry { payload: None } },
+            vec![(Queue, "other", Alter), everywhere],
+        ),
         (change(Change::Delete), vec![(Queue, "work", Delete)]),
         (change(Change::Move { queue: "new" }), vec![alter, (Queue, "new", Write)]),
         (change(Change::Priority(jobs::Priority::default())), vec![alter]),
