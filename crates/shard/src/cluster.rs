@@ -18,8 +18,8 @@ pub trait ClusterControl: fmt::Debug + Send + Sync {
     /// The state of the node.
     fn status(&self) -> ClusterStatus;
 
-    /// Waits until a majority has confirmed that this node leads. A read that begins afterwards sees
-    /// every commit that was acknowledged before this call, on any node.
+    /// Waits until a majority has confirmed that this node leads. A read that begins afterwards
+    /// sees every commit that was acknowledged before this call, on any node.
     fn confirm(&self) -> ClusterChange;
 
     /// Removes a member. Only the leader does.

@@ -55,13 +55,13 @@ pub(crate) struct DriverMailbox {
     has_moved: AtomicBool,
     is_stopping: AtomicBool,
     driver: OnceLock<Thread>,
-    leader: Mutex<KnownLeader>,
+    leader: Mutex<LeaderAddress>,
     files: Mutex<FilesSent>,
 }
 
 /// The node that leads, for nodes that ask.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum KnownLeader {
+pub(crate) enum LeaderAddress {
     #[default]
     Unknown,
     This,
@@ -137,11 +137,11 @@ impl DriverMailbox {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn set_leader(&self, leader: KnownLeader) {
+    pub(super) fn set_leader(&self, leader: LeaderAddress) {
         *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = leader;
     }
 
-    pub(crate) fn leader(&self) -> KnownLeader {
+    pub(crate) fn leader(&self) -> LeaderAddress {
         self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -165,8 +165,8 @@ impl DriverMailbox {
             Err(ChangeRefusal::Invalid(reason)) => JoinOutcome::Refused(reason),
             // The other node asks again.
             Err(_) => JoinOutcome::LeaderIs(match self.leader() {
-                KnownLeader::Other(address) => address,
-                KnownLeader::Unknown | KnownLeader::This => String::new(),
+                LeaderAddress::Other(address) => address,
+                LeaderAddress::Unknown | LeaderAddress::This => String::new(),
             }),
         }
     }

@@ -14,6 +14,6 @@ mod status;
 mod thread;
 
 pub use events::ChangeOutcome;
-pub(crate) use events::{DriverEvent, DriverMailbox, JoinOutcome, KnownLeader};
+pub(crate) use events::{DriverEvent, DriverMailbox, JoinOutcome, LeaderAddress};
 pub use handle::{NodeParts, RunningMember};
 pub use status::{MemberStatus, NodeNotice, NodeObserver, NodeStatus};

@@ -11,7 +11,7 @@ use quire_shard::Result;
 use quire_system::{ClusterMember, MemberAddresses, MemberRole};
 use tokio::sync::oneshot;
 
-use super::events::{ChangeOutcome, DriverEvent, DriverMailbox, KnownLeader, NodeCommand};
+use super::events::{ChangeOutcome, DriverEvent, DriverMailbox, LeaderAddress, NodeCommand};
 use super::status::{MemberStatus, NodeNotice, NodeObserver, NodeStatus};
 use crate::agreement::{Agreement, NodeId, NodeRole, NodeState};
 use crate::net::{FrameKind, KnownMembers, MemberTable, PeerIdentity, PeerLinks, frame};
@@ -342,11 +342,11 @@ impl Driver {
         let members: KnownMembers =
             system.members().filter_map(|(node, member)| Some((NodeId::new(node)?, member.clone()))).collect();
         self.mailbox.set_leader(match self.agreement.state().leader {
-            Some(leader) if leader == self.own.node => KnownLeader::This,
+            Some(leader) if leader == self.own.node => LeaderAddress::This,
             Some(leader) => members
                 .get(&leader)
-                .map_or(KnownLeader::Unknown, |member| KnownLeader::Other(member.addresses.cluster.clone())),
-            None => KnownLeader::Unknown,
+                .map_or(LeaderAddress::Unknown, |member| LeaderAddress::Other(member.addresses.cluster.clone())),
+            None => LeaderAddress::Unknown,
         });
         self.agreement.node().note_leader()?;
         self.table.replace(members);

@@ -17,7 +17,7 @@ use super::frame::{FRAME_OVERHEAD_BYTES, FrameKind, frame, invalid, read_frame};
 use super::hello::{HelloPurpose, PeerIdentity};
 use super::join::{ANSWER, JoinError, error_of, hello_of};
 use crate::agreement::NodeId;
-use crate::driver::{DriverMailbox, KnownLeader};
+use crate::driver::{DriverMailbox, LeaderAddress};
 
 /// The most bytes of files in one frame.
 const CHUNK_BYTES: usize = 128 << 10;
@@ -47,9 +47,9 @@ pub(super) async fn send_files(
 ) -> io::Result<()> {
     let leader_is = |address: &str| frame(FrameKind::LeaderIs, |out| out.extend(address.as_bytes()));
     let open = match mailbox.leader() {
-        KnownLeader::This => mailbox.begin_files(node).ok_or_else(|| leader_is("")),
-        KnownLeader::Other(address) => Err(leader_is(&address)),
-        KnownLeader::Unknown => Err(leader_is("")),
+        LeaderAddress::This => mailbox.begin_files(node).ok_or_else(|| leader_is("")),
+        LeaderAddress::Other(address) => Err(leader_is(&address)),
+        LeaderAddress::Unknown => Err(leader_is("")),
     };
     let _open = match open {
         Ok(open) => open,

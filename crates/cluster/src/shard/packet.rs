@@ -8,7 +8,8 @@
 //! `raft`, written by hand: no parser of `raft` sees bytes from outside. The frame around it has a
 //! checksum.
 //!
-//! A message about files has their last record as log term and index. The files travel by themselves.
+//! A message about files has their last record as log term and index. The files travel by
+//! themselves.
 
 use std::fmt;
 

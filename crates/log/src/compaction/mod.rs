@@ -153,8 +153,8 @@ impl Compactor<'_> {
     /// Rewrites a run of sealed segments into one without the dropped entries. Surviving entries
     /// keep their places, and every tag its numbers. A run stays unchanged in two cases: it does
     /// not consist of whole segments that may be compacted, or another opening of the log does not
-    /// hold it. A node of a cluster also leaves it unchanged when the last records are not published
-    /// within two seconds. No process opens the log meanwhile.
+    /// hold it. A node of a cluster also leaves it unchanged when the last records are not
+    /// published within two seconds. No process opens the log meanwhile.
     ///
     /// Commits that `survives` depends on are synced first. After this call, no file contains the
     /// dropped entries. Existing readers see them until these readers are dropped.

@@ -9,12 +9,13 @@
 //! A crash before the commit point leaves the old records as they were. After it, the next start of
 //! the node puts the new files in place.
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use quire_log::{Access, Storage, office_file};
+use quire_log::{Access, Lock, Storage, StoredFile, office_file};
 
+use super::backup::write_file;
 use super::machine;
 use super::manifest::{Backup, sync_folder};
 use super::restore::is_whole;
@@ -48,7 +49,7 @@ pub fn receive_node(from: &mut dyn Read, data: &Path, member: &MemberFile) -> Re
     let above = storage.create_directories(data).map_err(failed)?;
     let synced = above.iter().map(PathBuf::as_path).try_for_each(|path| sync_folder(storage, path));
     synced.map_err(failed)?;
-    let _lock = lock(data)?;
+    let _lock = lock(storage, data)?;
     finish_locked(storage, data)?;
     let incoming = data.join(INCOMING);
     remove(&incoming)?;
@@ -68,8 +69,8 @@ pub fn receive_node(from: &mut dyn Read, data: &Path, member: &MemberFile) -> Re
         let vote = office_file(&data.join(SHARD));
         if vote.exists() {
             let copy = office_file(&incoming.join(SHARD));
-            fs::copy(&vote, &copy)?;
-            storage.open(&copy, Access::Read)?.sync_all()?;
+            let bytes = storage.read(&vote)?;
+            write_file(storage, &copy, &bytes, bytes.len() as u64)?;
         }
         sync_folder(storage, &incoming.join(SHARD))
     };
@@ -95,8 +96,9 @@ pub fn finish_receiving(data: &Path) -> Result<()> {
     if !data.join(INCOMING).exists() && !data.join(REPLACED).exists() {
         return Ok(());
     }
-    let _lock = lock(data)?;
-    finish_locked(&*machine(), data)
+    let storage = &*machine();
+    let _lock = lock(storage, data)?;
+    finish_locked(storage, data)
 }
 
 fn finish_locked(storage: &dyn Storage, data: &Path) -> Result<()> {
@@ -140,16 +142,13 @@ fn check(storage: &dyn Storage, incoming: &Path, backup: &Backup) -> Result<()> 
 }
 
 /// Keeps other programs from receiving files for the same directory.
-fn lock(data: &Path) -> Result<File> {
-    let directory = File::open(data).map_err(|error| Error::io("open", data, error))?;
-    match directory.try_lock() {
-        Ok(()) => Ok(directory),
-        Err(TryLockError::WouldBlock) => {
-            let message = format!("another program receives the files of the node in {}", data.display());
-            Err(Error::new(ErrorKind::InUse, message))
-        }
-        Err(TryLockError::Error(error)) => Err(Error::io("lock", data, error)),
+fn lock(storage: &dyn Storage, data: &Path) -> Result<Box<dyn StoredFile>> {
+    let directory = storage.open(data, Access::Read).map_err(|error| Error::io("open", data, error))?;
+    if directory.lock(Lock::Alone).map_err(|error| Error::io("lock", data, error))? {
+        return Ok(directory);
     }
+    let message = format!("another program receives the files of the node in {}", data.display());
+    Err(Error::new(ErrorKind::InUse, message))
 }
 
 fn remove(directory: &Path) -> Result<()> {
@@ -242,7 +241,7 @@ mod tests {
             let data = directory.path().join(format!("data-{steps}"));
             receive_node(&mut &first[..], &data, &MEMBER).expect("received");
             fs::write(office_file(&data.join(SHARD)), b"vote").expect("written");
-            // A node of its own has the new files, which are moved as an interrupted call left them.
+            // Another node has the new files, which are moved to where an interrupted call has them.
             let new = directory.path().join(format!("new-{steps}"));
             receive_node(&mut &second[..], &new, &MEMBER).expect("received");
             let incoming = data.join(INCOMING);
