@@ -7,7 +7,7 @@ use quire::ClusterChange;
 use crate::app::ServiceComponents;
 
 /// The calls that read.
-const READS: [&str; 28] = [
+const READS: [&str; 29] = [
     "Events/Head",
     "Events/ListSubscriptions",
     "Events/Read",
@@ -31,6 +31,7 @@ const READS: [&str; 28] = [
     "Jobs/Queues",
     "Jobs/Search",
     "Jobs/Subscribe",
+    "Sql/Query",
     "Streams/DescribeGroup",
     "Streams/DescribeTopic",
     "Streams/Fetch",

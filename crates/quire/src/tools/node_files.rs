@@ -12,6 +12,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use quire_log::{Access, Lock, Storage, StoredFile, office_file};
 
@@ -142,7 +143,7 @@ fn check(storage: &dyn Storage, incoming: &Path, backup: &Backup) -> Result<()> 
 }
 
 /// Keeps other programs from receiving files for the same directory.
-fn lock(storage: &dyn Storage, data: &Path) -> Result<Box<dyn StoredFile>> {
+fn lock(storage: &dyn Storage, data: &Path) -> Result<Arc<dyn StoredFile>> {
     let directory = storage.open(data, Access::Read).map_err(|error| Error::io("open", data, error))?;
     if directory.lock(Lock::Alone).map_err(|error| Error::io("lock", data, error))? {
         return Ok(directory);
@@ -241,7 +242,7 @@ mod tests {
             let data = directory.path().join(format!("data-{steps}"));
             receive_node(&mut &first[..], &data, &MEMBER).expect("received");
             fs::write(office_file(&data.join(SHARD)), b"vote").expect("written");
-            // Another node has the new files, which are moved to where an interrupted call has them.
+            // Another node has the new files, which are moved to where such a call has them.
             let new = directory.path().join(format!("new-{steps}"));
             receive_node(&mut &second[..], &new, &MEMBER).expect("received");
             let incoming = data.join(INCOMING);
