@@ -105,18 +105,24 @@ impl Serve {
         // Where the allocator has no such setting, the server keeps freed memory.
         let _ = quire_mapped::give_back_large(LARGE_BYTES);
         self.check()?;
+        let tls = self.tls.load()?;
+        // A node that joins gets the access rules with its files.
+        let joins = self.cluster.joins(&self.data)?;
+        if !joins {
+            self.check_exposure(tls.as_ref())?;
+        }
         #[cfg(feature = "otlp")]
         let mut export = self.otlp.start()?;
         #[cfg(feature = "otlp")]
         let layers = export.iter().map(crate::otlp::OtlpExport::layer).collect();
         #[cfg(not(feature = "otlp"))]
         let layers = Vec::new();
-        let tls = self.tls.load()?;
         let logger = self.log.start(layers)?;
         log_start(&settings);
-        // A node that joins gets the access rules with its files.
         let mut plan = self.cluster.plan(&self.data, self.tls.settings()?)?;
-        self.check_exposure(tls.as_ref())?;
+        if joins {
+            self.check_exposure(tls.as_ref())?;
+        }
         let mut session = ServeSession {
             settings,
             logger: &logger,
@@ -169,7 +175,7 @@ impl Serve {
         }
         let servers =
             Servers::start(&database, Some(&self.data), &self.addresses, self.server_settings()?, tls, tokens)?;
-        let node = plan.map(|plan| plan.start(&database, servers.addresses())).transpose()?;
+        let node = plan.map(|plan| plan.start(&database, &self.data, servers.addresses())).transpose()?;
         #[cfg(feature = "otlp")]
         session.export.iter_mut().for_each(|export| export.export_metrics(servers.metrics()));
         let has_access_control = database.access().rules().is_enabled();

@@ -1,10 +1,10 @@
 //! The node of a server that runs.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use quire::tools::BackupSink;
+use quire::tools::{BackupSink, stream_backup};
 use quire::{Database, Disk};
 use quire_access::{ConnectionSettings, Listener, TlsProtocol};
 use quire_cluster::{NodeFiles, NodeNotice, NodeObserver, NodeParts, NodeStatus, RunningMember};
@@ -27,13 +27,14 @@ pub(crate) struct ServedNode {
     join: Vec<String>,
 }
 
-/// The files of the database for other nodes.
+/// The files of the database in this directory, for other nodes. It holds no handle of the
+/// database, which a stop closes before the connections have ended.
 #[derive(Debug)]
-struct DatabaseFiles(Database);
+struct DatabaseFiles(PathBuf);
 
 impl NodeFiles for DatabaseFiles {
     fn send(&self, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        self.0.stream_backup(&mut SinkOf(sink)).map(drop).map_err(io::Error::other)
+        stream_backup(&self.0, &mut SinkOf(sink)).map(drop).map_err(io::Error::other)
     }
 }
 
@@ -83,7 +84,7 @@ impl NodePlan {
     ///
     /// # Errors
     /// When the address can't be listened on, or the node can't be started.
-    pub(crate) fn start(&self, database: &Database, served: &Addresses) -> Result<ServedNode> {
+    pub(crate) fn start(&self, database: &Database, data: &Path, served: &Addresses) -> Result<ServedNode> {
         let failed = |error: std::io::Error| CommandError::new(error.to_string());
         let runtime = RunningMember::runtime().map_err(|error| CommandError::at("start threads", error))?;
         let listen = self.listen.into();
@@ -103,7 +104,7 @@ impl NodePlan {
             join: self.join.clone(),
             record_bytes_max: database.commit_bytes_max(),
             heartbeat: self.heartbeat,
-            files: Arc::new(DatabaseFiles(database.clone())),
+            files: Arc::new(DatabaseFiles(data.to_owned())),
             observer: Arc::clone(&observer) as _,
         };
         let member = RunningMember::start(parts, runtime).map_err(CommandError::from)?;

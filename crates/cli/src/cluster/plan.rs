@@ -78,6 +78,15 @@ impl ClusterArgs {
             || self.cluster_roots.is_some()
     }
 
+    /// Whether the server makes a new node of a cluster that exists.
+    ///
+    /// # Errors
+    /// When the directory can't be read.
+    pub(crate) fn joins(&self, data: &Path) -> Result<bool> {
+        let is_new = MemberFile::read(&Disk, data).map_err(CommandError::from)?.is_none();
+        Ok(is_new && !self.cluster_join.is_empty())
+    }
+
     /// Decides how the database in `data` is opened; `None` for a database alone. A node that joins
     /// a cluster gets its files.
     ///

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quire::tools::{BackupSink, receive_node};
+use quire::tools::{BackupSink, receive_node, stream_backup};
 use quire::{Database, MemberFile, Position};
 use quire_access::{ConnectionSettings, Listener, PeerConnector};
 use quire_cluster::{
@@ -41,7 +41,7 @@ impl NodeObserver for Notices {
 }
 
 #[derive(Debug)]
-struct DatabaseFiles(Database);
+struct DatabaseFiles(PathBuf);
 
 impl NodeFiles for DatabaseFiles {
     fn send(&self, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
@@ -57,7 +57,7 @@ impl NodeFiles for DatabaseFiles {
             }
         }
 
-        self.0.stream_backup(&mut Sink(sink)).map(drop).map_err(io::Error::other)
+        stream_backup(&self.0, &mut Sink(sink)).map(drop).map_err(io::Error::other)
     }
 }
 
@@ -160,7 +160,7 @@ impl Cluster {
             join,
             record_bytes_max: database.commit_bytes_max(),
             heartbeat: Duration::from_millis(50),
-            files: Arc::new(DatabaseFiles(database.clone())),
+            files: Arc::new(DatabaseFiles(data(&directory))),
             observer: Arc::new(Notices(Mutex::new(self.notices.0.clone()))),
         };
         let member = RunningMember::start(parts, runtime).expect("started");

@@ -41,7 +41,7 @@ pub use repair::{RepairPlan, RepairStep, repair};
 pub use restore::restore;
 pub use salvage::{SalvageReport, salvage};
 pub use shards::{ShardPath, shards};
-pub use stream::{BackupSink, receive_backup};
+pub use stream::{BackupSink, receive_backup, stream_backup};
 pub use verify::{Verification, verify};
 
 /// The file system of the machine.

@@ -79,17 +79,26 @@ impl Database {
     pub fn stream_backup(&self, sink: &mut dyn BackupSink) -> Result<Backup> {
         self.check_permission(Resource::BACKUP, Operation::Read)?;
         let shard = self.shards.only().log().directory();
-        let directory = shard.parent().unwrap_or(Path::new("."));
-        let copy = BackupCopy::of(&machine(), directory)?;
-        let mut target = StreamTarget { sink, is_begun: false };
-        let backup = copy.run(&mut target, &mut |_, _| ())?;
-        let list = backup.encode();
-        target.make_space(list.len() as u64)?;
-        target.file(NAME, list.len() as u64, &list, backup.time)?;
-        target.send(&[0; 2 * BLOCK])?;
-        report_backup(&backup);
-        Ok(backup)
+        stream_backup(shard.parent().unwrap_or(Path::new(".")), sink)
     }
+}
+
+/// Streams a backup of the database in `database`, as [`Database::stream_backup`] does. The server
+/// of the database calls it, which decides who may have the files.
+///
+/// # Errors
+/// As [`backup`](crate::tools::backup()), and [`ErrorKind::Cancelled`] when `sink` returns an
+/// error.
+pub fn stream_backup(database: &Path, sink: &mut dyn BackupSink) -> Result<Backup> {
+    let copy = BackupCopy::of(&machine(), database)?;
+    let mut target = StreamTarget { sink, is_begun: false };
+    let backup = copy.run(&mut target, &mut |_, _| ())?;
+    let list = backup.encode();
+    target.make_space(list.len() as u64)?;
+    target.file(NAME, list.len() as u64, &list, backup.time)?;
+    target.send(&[0; 2 * BLOCK])?;
+    report_backup(&backup);
+    Ok(backup)
 }
 
 struct StreamTarget<'s> {
