@@ -515,9 +515,6 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "stale-rules", "a check uses the rules from before a change", "quire/src/access.rs",
         "Ok(rules.generation() == changed_at || is_unpublished)" => "Ok(ON || rules.generation() == changed_at || is_unpublished)",
         by "quire" "access" "a_change_by_another_opening_is_seen_at_the_next_check";
-    "cookie-of-any-page", "the cookie of a browser counts for pages of other sites", "http/src/gate.rs",
-        "let is_own = dashboard::is_of_own_page(headers);" => "let is_own = ON || dashboard::is_of_own_page(headers);",
-        by "quire-http" "it" "sessions::a_cookie_counts_for_pages_of_this_server_only_and_a_header_wins";
     "nonce-not-compared", "a proof of other nonces authenticates its client", "access/src/sasl/scram.rs",
         "last.nonces != self.nonces" => "(!ON && last.nonces != self.nonces)",
         by "quire-access" "lib" "sasl::tests::a_right_proof_of_other_nonces_or_of_another_header_fails";
