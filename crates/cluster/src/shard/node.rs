@@ -65,7 +65,8 @@ impl ShardNode {
             );
             return Err(Error::new(ErrorKind::Damaged, message));
         }
-        let (first, last, published) = (log.compacted_end(), log.appended(), log.published());
+        let published = log.published();
+        let (first, last) = (log.compacted_end(), log.appended());
         if first > published {
             let message = format!(
                 "the log in {} was compacted up to record {first}, and no checkpoint is after it; remove this node from the cluster, and join with an empty directory and another number",
