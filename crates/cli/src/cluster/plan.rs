@@ -20,6 +20,7 @@ use super::ClusterArgs;
 use super::node::TARGET;
 use crate::failure::{CommandError, Result};
 use crate::servers::Addresses;
+use crate::stop::StopSignal;
 use crate::stopwatch::Stopwatch;
 
 /// How long a node waits for a member of the cluster that it joins.
@@ -242,12 +243,24 @@ impl NodePlan {
         let failed = |error: io::Error| CommandError::at("start threads", error);
         let runtime = RunningMember::runtime().map_err(failed)?;
         let connector = self.connector()?;
+        let stop = StopSignal::on_signals(&runtime)?;
         let waiting = Stopwatch::start();
         let mut is_first = true;
         loop {
             // A node that is refused creates no directory.
-            let found = runtime.block_on(discover(&connector, &self.join, self.identity(), None));
-            let received = found.and_then(|found| self.fetch(data, runtime.handle(), &connector, found.database));
+            let found = runtime.block_on(async {
+                tokio::select! {
+                    found = discover(&connector, &self.join, self.identity(), None) => Some(found),
+                    () = stop.asked() => None,
+                }
+            });
+            let received = found.map(|found| {
+                found.and_then(|found| self.fetch(data, runtime.handle(), &connector, found.database, &stop))
+            });
+            // Files that have arrived whole are in place for the next start.
+            let Some(received) = received.filter(|_| !stop.is_asked()) else {
+                return Err(CommandError::Interrupted);
+            };
             match received {
                 Ok(backup) => {
                     let backup = backup.map_err(CommandError::from)?;
@@ -277,8 +290,14 @@ impl NodePlan {
         runtime: &Handle,
         connector: &PeerConnector,
         database: u128,
+        stop: &StopSignal,
     ) -> Result<quire::Result<Backup>, JoinError> {
         let (files, task) = fetch_files(runtime, connector.clone(), self.join.clone(), self.identity(), Some(database));
+        let (asked, transfer) = (stop.asked(), task.abort_handle());
+        runtime.spawn(async move {
+            asked.await;
+            transfer.abort();
+        });
         let received = receive_node(&mut ProgressReader { files, bytes: 0, told: 0 }, data, &self.file);
         match (received, runtime.block_on(task)) {
             // The file that was not whole is the consequence.

@@ -25,22 +25,18 @@ pub trait MemberNode {
     /// The vote that was saved last.
     fn vote(&self) -> Vote;
 
-    /// The record before the first one that the node can send, and the members there. A new node
-    /// has the default of both: it gets a shipment first. The start is never after
-    /// [`compactable`](super::Agreement::compactable).
-    fn start(&self) -> (RecordPlace, MemberSet);
+    /// The record before the first one that the node can send. A new node has the default. The
+    /// start is never after [`compactable`](super::Agreement::compactable).
+    fn start(&self) -> RecordPlace;
 
     /// The position up to which the records are known to be published when the agreement begins,
     /// such as that of a checkpoint.
     fn published(&self) -> Position {
-        self.start().0.position
+        self.start().position
     }
 
-    /// The members that are in force at [`MemberNode::published`]. By default those of the start:
-    /// then no change of the members is after the start and up to that position.
-    fn published_members(&self) -> MemberSet {
-        self.start().1
-    }
+    /// The members that are in force at [`MemberNode::published`].
+    fn published_members(&self) -> MemberSet;
 
     /// The last record of the log, synced or not.
     fn last(&self) -> RecordPlace;

@@ -47,7 +47,7 @@ impl<N: MemberNode> NodeStorage<N> {
 
 impl<N: MemberNode> Storage for NodeStorage<N> {
     fn initial_state(&self) -> raft::Result<RaftState> {
-        let (vote, (start, _), members) = (self.node.vote(), self.node.start(), self.node.published_members());
+        let (vote, start, members) = (self.node.vote(), self.node.start(), self.node.published_members());
         let mut state = RaftState { conf_state: members.to_raft(), ..RaftState::default() };
         state.hard_state.term = raft_term(vote.term);
         state.hard_state.vote = vote.node.map_or(0, |node| node.get());
@@ -63,7 +63,7 @@ impl<N: MemberNode> Storage for NodeStorage<N> {
         _max_size: impl Into<Option<u64>>,
         _context: GetEntriesContext,
     ) -> raft::Result<Vec<Entry>> {
-        if low <= self.node.start().0.position.get() {
+        if low <= self.node.start().position.get() {
             return Err(StorageError::Compacted.into());
         }
         let high = high.min(low + ENTRIES_MAX);
@@ -79,7 +79,7 @@ impl<N: MemberNode> Storage for NodeStorage<N> {
     }
 
     fn term(&self, index: u64) -> raft::Result<u64> {
-        if index < self.node.start().0.position.get() {
+        if index < self.node.start().position.get() {
             return Err(StorageError::Compacted.into());
         }
         let term = self.node.term(Position::new(index)).ok_or(StorageError::Unavailable)?;
@@ -87,7 +87,7 @@ impl<N: MemberNode> Storage for NodeStorage<N> {
     }
 
     fn first_index(&self) -> raft::Result<u64> {
-        Ok(self.node.start().0.position.get() + 1)
+        Ok(self.node.start().position.get() + 1)
     }
 
     fn last_index(&self) -> raft::Result<u64> {

@@ -50,13 +50,23 @@ pub(crate) enum JoinOutcome {
 /// The events that the driver has not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct DriverMailbox {
-    events: Mutex<Vec<DriverEvent>>,
+    events: Mutex<OpenEvents>,
     /// Whether records were appended or synced since the driver looked.
     has_moved: AtomicBool,
     is_stopping: AtomicBool,
     driver: OnceLock<Thread>,
     leader: Mutex<LeaderAddress>,
     files: Mutex<FilesSent>,
+}
+
+/// The events, in order; `None` once the driver has ended.
+#[derive(Debug)]
+struct OpenEvents(Option<Vec<DriverEvent>>);
+
+impl Default for OpenEvents {
+    fn default() -> Self {
+        OpenEvents(Some(Vec::new()))
+    }
 }
 
 /// The node that leads, for nodes that ask.
@@ -96,14 +106,23 @@ impl DriverMailbox {
         let _ = self.driver.set(std::thread::current());
     }
 
+    /// Gives an event to the driver. Once the driver has ended, the event is dropped, so that who
+    /// waits for its outcome learns of the end.
     pub(crate) fn push(&self, event: DriverEvent) {
-        self.events().push(event);
+        if let Some(events) = &mut self.events().0 {
+            events.push(event);
+        }
         self.wake();
     }
 
     /// Takes all events, in order.
     pub(super) fn take(&self) -> Vec<DriverEvent> {
-        std::mem::take(&mut *self.events())
+        self.events().0.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Drops all events, and each later one.
+    pub(super) fn close(&self) {
+        self.events().0 = None;
     }
 
     /// Whether records were appended or synced since the last call.
@@ -177,7 +196,7 @@ impl DriverMailbox {
         }
     }
 
-    fn events(&self) -> MutexGuard<'_, Vec<DriverEvent>> {
+    fn events(&self) -> MutexGuard<'_, OpenEvents> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -187,5 +206,25 @@ impl LogWatcher for DriverMailbox {
         if !self.has_moved.swap(true, Ordering::AcqRel) {
             self.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_read_of_a_driver_that_has_ended_is_answered() {
+        let mailbox = Arc::new(DriverMailbox::default());
+        let waiting = tokio::spawn({
+            let mailbox = Arc::clone(&mailbox);
+            async move { mailbox.confirm().await }
+        });
+        while mailbox.events().0.as_ref().is_none_or(Vec::is_empty) {
+            tokio::task::yield_now().await;
+        }
+        mailbox.close();
+        assert_eq!(waiting.await.expect("answered"), Err(ChangeRefusal::Stopped));
+        assert_eq!(mailbox.confirm().await, Err(ChangeRefusal::Stopped));
     }
 }

@@ -77,26 +77,26 @@ impl Driver {
     pub(super) fn run(mut self) {
         self.mailbox.begin();
         let ended = catch_unwind(AssertUnwindSafe(|| self.drive()));
-        let failure = match ended {
-            Ok(Ok(())) if self.progress.needs_files => {
-                let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-                (status.needs_files, status.failure) = (true, Some(NodeNotice::NeedsFiles.to_string()));
-                drop(status);
-                self.links.close_all();
-                self.observer.note(&NodeNotice::NeedsFiles);
-                return;
-            }
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some("the agreement panicked".to_owned()),
+        let notice = match ended {
+            Ok(Ok(())) => self.progress.needs_files.then_some(NodeNotice::NeedsFiles),
+            Ok(Err(error)) => Some(NodeNotice::Failed { reason: error.to_string() }),
+            Err(_) => Some(NodeNotice::Failed { reason: "the agreement panicked".to_owned() }),
         };
         self.links.close_all();
-        if let Some(reason) = failure {
-            self.status.lock().unwrap_or_else(PoisonError::into_inner).failure = Some(reason.clone());
+        if let Some(notice) = notice {
+            let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+            status.needs_files = notice == NodeNotice::NeedsFiles;
+            status.failure = Some(match &notice {
+                NodeNotice::Failed { reason } => reason.clone(),
+                other => other.to_string(),
+            });
+            drop(status);
             // A shard that failed decides nothing either.
             let _ = catch_unwind(AssertUnwindSafe(|| self.agreement.node().shard().stand_down(None)));
-            self.observer.note(&NodeNotice::Failed { reason });
+            self.observer.note(&notice);
         }
+        // Reads and changes that wait get an answer, and later ones too.
+        self.mailbox.close();
     }
 
     fn drive(&mut self) -> Result<()> {

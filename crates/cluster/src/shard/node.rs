@@ -263,9 +263,8 @@ impl MemberNode for ShardNode {
         self.vote
     }
 
-    fn start(&self) -> (RecordPlace, MemberSet) {
-        let members = self.changes.apply_to(self.identity.members.clone(), self.start.position);
-        (self.start, members)
+    fn start(&self) -> RecordPlace {
+        self.start
     }
 
     fn published(&self) -> Position {

@@ -67,11 +67,11 @@ pub fn receive_node(from: &mut dyn Read, data: &Path, member: &MemberFile) -> Re
     }
     check(storage, &incoming, &backup)?;
     let take_over = || -> io::Result<()> {
-        let vote = office_file(&data.join(SHARD));
-        if vote.exists() {
-            let copy = office_file(&incoming.join(SHARD));
-            let bytes = storage.read(&vote)?;
-            write_file(storage, &copy, &bytes, bytes.len() as u64)?;
+        match storage.read(&office_file(&data.join(SHARD))) {
+            Ok(vote) => write_file(storage, &office_file(&incoming.join(SHARD)), &vote, vote.len() as u64)?,
+            // The node has not voted yet.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
         sync_folder(storage, &incoming.join(SHARD))
     };
@@ -94,7 +94,7 @@ pub fn receive_node(from: &mut dyn Read, data: &Path, member: &MemberFile) -> Re
 /// # Errors
 /// [`ErrorKind::InUse`] and [`ErrorKind::Io`].
 pub fn finish_receiving(data: &Path) -> Result<()> {
-    if !data.join(INCOMING).exists() && !data.join(REPLACED).exists() {
+    if !exists(&data.join(INCOMING))? && !exists(&data.join(REPLACED))? {
         return Ok(());
     }
     let storage = &*machine();
@@ -104,18 +104,19 @@ pub fn finish_receiving(data: &Path) -> Result<()> {
 
 fn finish_locked(storage: &dyn Storage, data: &Path) -> Result<()> {
     let incoming = data.join(INCOMING);
-    if incoming.join(VERIFIED).exists() {
+    // An error is not an absence: without the mark, the files are removed.
+    if exists(&incoming.join(VERIFIED))? {
         let place = || -> io::Result<()> {
             let (new, old) = (incoming.join(SHARD), data.join(SHARD));
-            if new.exists() {
-                if old.exists() {
+            if new.try_exists()? {
+                if old.try_exists()? {
                     storage.rename(&old, &data.join(REPLACED))?;
                 }
                 storage.rename(&new, &old)?;
             }
             for name in [Meta::NAME, MemberFile::NAME] {
                 let new = incoming.join(name);
-                if new.exists() {
+                if new.try_exists()? {
                     storage.rename(&new, &data.join(name))?;
                 }
             }
@@ -126,6 +127,10 @@ fn finish_locked(storage: &dyn Storage, data: &Path) -> Result<()> {
     remove(&data.join(REPLACED))?;
     remove(&incoming)?;
     sync_folder(storage, data).map_err(|error| Error::io("sync", data, error))
+}
+
+fn exists(path: &Path) -> Result<bool> {
+    path.try_exists().map_err(|error| Error::io("look for", path, error))
 }
 
 /// Compares each received file with the list of the sender.
@@ -238,7 +243,7 @@ mod tests {
         let leader = directory.path().join("leader");
         let (first, _) = stream(&leader, 3);
         let (second, _) = stream(&leader, 2);
-        for steps in 0..=4 {
+        for steps in 0..=6 {
             let data = directory.path().join(format!("data-{steps}"));
             receive_node(&mut &first[..], &data, &MEMBER).expect("received");
             fs::write(office_file(&data.join(SHARD)), b"vote").expect("written");
@@ -259,6 +264,14 @@ mod tests {
             }
             if steps >= 4 {
                 fs::rename(incoming.join(Meta::NAME), data.join(Meta::NAME)).expect("moved");
+            }
+            if steps >= 5 {
+                fs::rename(incoming.join(MemberFile::NAME), data.join(MemberFile::NAME)).expect("moved");
+                fs::remove_dir_all(data.join(REPLACED)).expect("removed");
+            }
+            if steps >= 6 {
+                // The rest of a directory, of which the mark went first.
+                fs::remove_file(incoming.join(VERIFIED)).expect("removed");
             }
             finish_receiving(&data).expect("finished");
             assert_eq!(fs::read(office_file(&data.join(SHARD))).expect("kept"), b"vote");

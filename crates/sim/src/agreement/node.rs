@@ -177,8 +177,12 @@ impl MemberNode for SimulatedNode {
         self.disk.vote
     }
 
-    fn start(&self) -> (RecordPlace, MemberSet) {
-        (self.disk.start, self.disk.members.clone())
+    fn start(&self) -> RecordPlace {
+        self.disk.start
+    }
+
+    fn published_members(&self) -> MemberSet {
+        self.disk.members.clone()
     }
 
     fn last(&self) -> RecordPlace {
