@@ -214,6 +214,8 @@ impl Agreement<ShardNode> {
         if !self.may_change_members() {
             return Ok(Err(ChangeRefusal::Busy));
         }
+        // `raft` may have given a transfer up since the last tick.
+        self.resume_office()?;
         let fits = check_member(system.member(node.get()), node, member).and_then(|()| self.check_change(&change));
         if let Err(reason) = fits {
             return Ok(Err(ChangeRefusal::Invalid(reason)));
@@ -243,6 +245,8 @@ impl Agreement<ShardNode> {
         self.node().shard.hand_over(true)?;
         self.appended()?;
         self.transfer(node)?;
+        // `raft` ignores a transfer that is none, such as one to this node.
+        self.resume_office()?;
         Ok(Ok(()))
     }
 

@@ -53,6 +53,8 @@ fn a_leader_hands_its_office_over_and_a_member_is_removed() {
     cluster.join(2);
     cluster.join(3);
     cluster.wait_until_voters(3);
+    cluster.wait_for_leader(&[1]);
+    cluster.block_on(cluster.node(1).hand_over(Some(1.try_into().expect("not zero")))).expect("nothing to do");
     produce(&cluster, 1, "one");
     cluster.wait_until_level(&[1, 2, 3]);
     cluster.block_on(cluster.node(1).hand_over(Some(2.try_into().expect("not zero")))).expect("begun");
