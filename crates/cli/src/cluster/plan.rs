@@ -22,6 +22,7 @@ use crate::failure::{CommandError, Result};
 use crate::servers::Addresses;
 use crate::stop::StopSignal;
 use crate::stopwatch::Stopwatch;
+use crate::text::counted;
 
 /// How long a node waits for a member of the cluster that it joins.
 const DISCOVERY_MAX: Duration = Duration::from_secs(30);
@@ -265,7 +266,8 @@ impl NodePlan {
                 Ok(backup) => {
                     let backup = backup.map_err(CommandError::from)?;
                     let (files, record) = (backup.files.len(), backup.position.get());
-                    info!(target: TARGET, files, record, "received {files} files up to record {record}");
+                    let counted = counted(files as u64, "file");
+                    info!(target: TARGET, files, record, "received {counted} up to record {record}");
                     return Ok(());
                 }
                 Err(JoinError::Refused(reason)) => return Err(CommandError::new(reason)),
