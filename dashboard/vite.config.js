@@ -1,8 +1,8 @@
 import { defineConfig } from "vite";
 
-/** A server on this machine, which takes requests of its own pages only. */
+/** A server, by default the one of this machine. It accepts requests of its own pages only. */
 const proxied = {
-  target: "http://127.0.0.1:7070",
+  target: process.env.QUIRE_HTTP ?? "http://127.0.0.1:7070",
   changeOrigin: true,
   configure: (proxy) => proxy.on("proxyReq", (request) => request.removeHeader("origin")),
 };
@@ -18,5 +18,5 @@ export default defineConfig({
     assetsInlineLimit: 0,
     cssCodeSplit: false,
   },
-  server: { proxy: Object.fromEntries(["/v1", "/healthz", "/readyz"].map((route) => [route, proxied])) },
+  server: { proxy: Object.fromEntries(["/v1", "/healthz", "/readyz", "/ui/session"].map((route) => [route, proxied])) },
 });

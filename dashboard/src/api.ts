@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ConnectionError, Quire, QuireError, type QueryValue } from "../../clients/typescript/src/index.js";
+import { ConnectionError, Quire, QuireError, type QueryValue, type Schemas, type SqlResult } from "../../clients/typescript/src/index.js";
 
 export { ConnectionError, Quire, QuireError, path, type Json, type Schemas, type SqlResult, type SqlValue } from "../../clients/typescript/src/index.js";
 
@@ -17,6 +17,9 @@ const quire = signal(clientWith(sessionStorage.getItem(KEY)));
 
 /** Whether the server refused the key, or needs one. */
 export const needsKey = signal(false);
+
+/** Whether the page knows if the server needs a key. Until then, the pages read nothing. */
+export const isReady = signal(sessionStorage.getItem(KEY) !== null);
 
 /** Whether the last request had no answer. */
 export const isOffline = signal(false);
@@ -36,9 +39,21 @@ async function session(init?: RequestInit): Promise<Response> {
   return answer;
 }
 
-/** Asks who is signed in. A server that does not answer is asked again with the next page. */
-export function findSession(): void {
-  session().catch(() => undefined);
+/**
+ * Reads who is signed in, and whether the server needs a key, so that the pages send no request without a credential that the
+ * server needs. If the server does not answer, the pages show that.
+ */
+export async function findSession(): Promise<void> {
+  try {
+    const [, health] = await Promise.all([session(), fetch("/healthz")]);
+    // A client without rights gets the status only.
+    const isBrief = health.ok && ((await health.json()) as Schemas["Health"]).version === undefined;
+    if (isBrief && !isSignedIn()) needsKey.value = true;
+  } catch {
+    // The pages ask the server again.
+  } finally {
+    isReady.value = true;
+  }
 }
 
 /** Signs in with a key; returns why not, if so. Throws `TypeError` when the text can not be a key. */
@@ -116,21 +131,30 @@ export interface Loaded<T> {
 
 /** Reads now, when the read changes, and every `everyMs` while the page is visible. The last data stays on a failure. */
 export function useRead<T>(request: Read | undefined, everyMs?: number): Loaded<T> {
+  return useAnswer<T>(request === undefined ? "" : routeOf(request), (signal) => read<T>(request as Read, signal), everyMs);
+}
+
+/** The result of a statement, like `useRead`. */
+export function useSql(statement: string, everyMs?: number): Loaded<SqlResult> {
+  return useAnswer(statement, (signal) => ask((quire) => quire.sql(statement, [], { signal })), everyMs);
+}
+
+/** The answer to `question`, whose name is `of`. The empty name has no answer. */
+function useAnswer<T>(of: string, question: (signal: AbortSignal) => Promise<T>, everyMs?: number): Loaded<T> {
   const [state, setState] = useState<{ of: string; data: T | undefined; error: Error | undefined }>();
   const [turn, setTurn] = useState(0);
-  const of = request === undefined ? "" : routeOf(request);
-  const latest = useRef(request);
-  latest.current = request;
+  const latest = useRef(question);
+  latest.current = question;
   // A new key reads again.
   const client = quire.value;
   useEffect(() => {
-    if (latest.current === undefined) return;
+    if (of === "") return;
     const ended = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const load = async (): Promise<void> => {
       if (!document.hidden) {
         try {
-          const data = await read<T>(latest.current as Read, ended.signal);
+          const data = await latest.current(ended.signal);
           if (!ended.signal.aborted) setState({ of, data, error: undefined });
         } catch (error) {
           if (ended.signal.aborted) return;

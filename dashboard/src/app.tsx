@@ -1,9 +1,9 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { findSession, isOffline, isSignedIn, needsKey, principal, signIn, signOut } from "./api.js";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { findSession, isOffline, isReady, isSignedIn, needsKey, principal, signIn, signOut } from "./api.js";
 import { PAGES } from "./keys.js";
 import { go, href, place } from "./router.js";
-import { Empty, Head } from "./ui/parts.js";
+import { Command, Empty, Head } from "./ui/parts.js";
 import { THEMES, theme, times } from "./ui/settings.js";
 import { Cluster } from "./pages/cluster.js";
 import { Commit } from "./pages/commit.js";
@@ -62,7 +62,7 @@ export function App() {
   const { segments } = place.value;
   const current = segments[0] ?? "commits";
   const name = PAGES.find((page) => page.segment === current)?.name ?? "Quire";
-  useEffect(findSession, []);
+  useEffect(() => void findSession(), []);
   useEffect(() => {
     document.title = segments[1] === undefined ? `${name} · Quire` : `${segments[1]} · ${name} · Quire`;
   }, [name, segments[1]]);
@@ -71,26 +71,58 @@ export function App() {
       <a class="skip" href="#main">To the content</a>
       <header class="top">
         <a class="brand" href={href("commits")}><Mark />Quire</a>
-        <nav aria-label="Pages">
-          {PAGES.map((page) => (
-            <a key={page.segment} href={href(page.segment)} aria-current={page.segment === current ? "page" : undefined} title={`g ${page.key}`}>{page.name}</a>
-          ))}
-        </nav>
-        <div class="tools">
-          <button type="button" class="quiet" onClick={() => (times.value = times.value === "relative" ? "absolute" : "relative")}>
-            Times: {times.value === "relative" ? "ages" : "exact"}
-          </button>
-          <button type="button" class="quiet" onClick={() => (theme.value = THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length] ?? "auto")}>
-            Theme: {theme.value}
-          </button>
-          <button type="button" class="quiet" onClick={() => document.querySelector<HTMLDialogElement>("#help")?.showModal()}>Keys</button>
-          {isSignedIn() && <button type="button" class="quiet" title={principal.value === null ? undefined : `Signed in as ${principal.value}`} onClick={() => { void signOut().then(() => go(href("commits"))); }}>Log out</button>}
-        </div>
+        {!needsKey.value && <Pages current={current} />}
+        <Settings />
       </header>
       {isOffline.value && <p class="banner" role="status">The server does not answer. This page shows what it read last, and tries again.</p>}
-      <main id="main" tabIndex={-1}>{needsKey.value ? <Login /> : page(segments)}</main>
+      <main id="main" tabIndex={-1}>{needsKey.value ? <Login /> : isReady.value ? page(segments) : <p class="faint" aria-busy="true">Reading …</p>}</main>
       <Help />
     </>
+  );
+}
+
+/** The links to the pages, on one line. The line scrolls in a narrow window. */
+function Pages({ current }: { current: string }) {
+  const bar = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const showCurrent = (): void => {
+      const link = bar.current?.querySelector<HTMLElement>("[aria-current]");
+      if (link) bar.current?.scrollTo({ left: link.offsetLeft - (bar.current.clientWidth - link.offsetWidth) / 2 });
+    };
+    showCurrent();
+    window.addEventListener("resize", showCurrent);
+    return () => window.removeEventListener("resize", showCurrent);
+  }, [current]);
+  return (
+    <nav ref={bar} aria-label="Pages">
+      {PAGES.map((page) => (
+        <a key={page.segment} href={href(page.segment)} aria-current={page.segment === current ? "page" : undefined} title={`g ${page.key}`}>{page.name}</a>
+      ))}
+    </nav>
+  );
+}
+
+/** A menu. `Escape` and a click outside close it. */
+function Settings() {
+  return (
+    <div class="tools">
+      <button type="button" class="quiet" popovertarget="settings">Settings</button>
+      <div id="settings" popover="auto" class="menu">
+        <button type="button" class="quiet" onClick={() => (times.value = times.value === "relative" ? "absolute" : "relative")}>
+          Times: {times.value === "relative" ? "ages" : "exact"}
+        </button>
+        <button type="button" class="quiet" onClick={() => (theme.value = THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length] ?? "auto")}>
+          Theme: {theme.value}
+        </button>
+        <button type="button" class="quiet" popovertarget="settings" popovertargetaction="hide" onClick={() => document.querySelector<HTMLDialogElement>("#help")?.showModal()}>Keys</button>
+        {isSignedIn() && (
+          <>
+            {principal.value !== null && <p class="faint">Signed in as {principal.value}</p>}
+            <button type="button" class="quiet" popovertarget="settings" popovertargetaction="hide" onClick={() => { void signOut().then(() => go(href("commits"))); }}>Log out</button>
+          </>
+        )}
+      </div>
+    </div>
   );
 }
 
@@ -122,6 +154,8 @@ function Login() {
       <input id="key" name="key" type="password" autocomplete="off" required />
       {message !== "" && <p class="bad" role="alert">{message}</p>}
       <button type="submit" class="solid">Log in</button>
+      <p class="faint">You have no key? An administrator creates one. The first administrator has the key of <code>quire access init</code>.</p>
+      <Command text={`quire access key new USER \\\n    --http ${window.location.origin} \\\n    --key-file root.key`} />
     </form>
   );
 }

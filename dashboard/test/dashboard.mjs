@@ -2,7 +2,8 @@
 //
 //   node test/dashboard.mjs QUIRE CHROMIUM [SHOTS]
 //
-// With SHOTS, a directory, it also takes a picture of each page in light and dark.
+// With SHOTS, a directory, it also takes a picture of each page in light and dark. With the variable BUNDLE, a directory, the
+// browser gets the pages from there in place of those in the program QUIRE.
 import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -19,6 +20,13 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const HOSTILE = `<img src=x onerror="window.harmed=1"><script>window.harmed=1</script>`;
 /** The store, queue and graph with such texts. Their own names can not have them. */
 const HOSTILE_NAME = "shop/hostile";
+/** The widths of a telephone, a tablet and a laptop. */
+const WIDTHS = [400, 800, 1280];
+/** The longest text of a table that must not break, in characters. */
+const NAME_MAX = 24;
+/** The files of another bundle than that of the program. */
+const bundle = process.env.BUNDLE;
+const KINDS = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
 
 const directory = mkdtempSync(join(tmpdir(), "quire-dashboard-"));
 
@@ -47,8 +55,22 @@ async function kill({ server }) {
   await ended;
 }
 
-async function post(url, body, key) {
-  const headers = { "content-type": "application/json", ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) };
+/** A context of the browser. */
+async function contextOf(browser, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
+  if (bundle !== undefined) {
+    const isFile = ({ pathname }) => /^\/(ui(\/.*)?)?$/.test(pathname) && pathname !== "/ui/session";
+    await context.route(isFile, (route) => {
+      const { pathname } = new URL(route.request().url());
+      const name = pathname.startsWith("/ui/assets/") ? pathname.slice("/ui/".length) : "index.html";
+      return route.fulfill({ body: readFileSync(join(bundle, name)), contentType: KINDS[name.split(".").at(-1)] });
+    });
+  }
+  return context;
+}
+
+async function post(url, body, headers = {}) {
+  headers = { "content-type": "application/json", ...headers };
   const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
   const answer = await response.json();
   assert.ok(response.ok, `${url}: ${JSON.stringify(answer)}`);
@@ -80,8 +102,8 @@ async function fill(url) {
   const { jobs } = await post(`${url}/v1/queues/shop%2Fpayments/fetch`, { worker: "payer-1" });
   const [{ job, token }] = jobs;
   await post(`${url}/v1/jobs/${job}/fail`, { token, error: `card declined ${HOSTILE}`, retry: "never" });
-  await post(`${url}/v1/commit`, { parts: [{ commit_offset: { group: "billing", topic: "orders", partition: 0, offset: 0 } }] });
-  await post(`${url}/v1/commit`, {
+  await post(`${url}/v1/commit`, { parts: [{ commit_offset: { group: "billing", topic: "orders", partition: 0, offset: 0 } }] }, { "idempotency-key": "billing-0" });
+  const hostile = await post(`${url}/v1/commit`, {
     parts: [
       { append: { store: HOSTILE_NAME, events: [{ type: HOSTILE, tags: [HOSTILE], data: HOSTILE, metadata: { note: HOSTILE } }] } },
       { enqueue: { queue: HOSTILE_NAME, kind: HOSTILE, tags: [HOSTILE], payload: { note: HOSTILE } } },
@@ -91,7 +113,7 @@ async function fill(url) {
       { put_edge: { graph: HOSTILE_NAME, source: HOSTILE, type: HOSTILE, target: "safe" } },
     ],
   });
-  return { order: order.position, produced: produced.position, job };
+  return { order: order.position, produced: produced.position, hostile: hostile.position, job };
 }
 
 const checks = [];
@@ -101,7 +123,7 @@ function check(name, path, text, act = async () => {}) {
   checks.push({ name, path, text, act });
 }
 
-function addChecks({ order, produced, job }) {
+function addChecks({ order, produced, hostile: hostileCommit, job }) {
   const hostile = encodeURIComponent(HOSTILE_NAME);
   check("commits", "", "OrderPlaced", async (page, url) => {
     // A new commit appears by itself.
@@ -120,6 +142,39 @@ function addChecks({ order, produced, job }) {
     await page.locator(".chip", { hasText: "topic created" }).waitFor();
     await page.locator(".card", { hasText: "OrderPlaced" }).getByText("4900").waitFor();
     await page.locator(".card", { hasText: "─bought▶" }).getByText("lamp", { exact: true }).waitFor();
+  });
+  check("commits with system entries", "", "OrderPlaced", async (page) => {
+    // Entries of the system are hidden until the reader asks for them, and the address has that.
+    await page.getByText("commit answered").waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "System" }).click();
+    await page.waitForURL(/system=1/);
+    await page.locator(".chip[title*='idempotency key']", { hasText: "commit answered" }).first().waitFor();
+    await page.reload();
+    await page.getByText("commit answered").first().waitFor();
+  });
+  check("commits with exact times", "", "OrderPlaced", async (page) => {
+    await page.getByRole("button", { name: "Settings" }).focus();
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Times: exact" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Times: exact" }).waitFor({ state: "hidden" });
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: 860 });
+      const apart = await page.locator(".log a").evaluateAll((rows) => rows.every((row) => {
+        const [time, chips] = [row.querySelector("time"), row.querySelector(".chips")].map((part) => part.getBoundingClientRect());
+        return time.right <= chips.left || time.bottom <= chips.top;
+      }));
+      assert.ok(apart, `at ${width}, a time runs into the entries`);
+      await fits(page, `commits with exact times at ${width}`);
+    }
+    await page.evaluate(() => localStorage.clear());
+  });
+  check("commit with a block", `/commits/${hostileCommit}`, "version 1 (current)", async (page) => {
+    const [version, none] = [page.getByText("version 1 (current)").last(), page.getByText("No content")];
+    const [above, below] = [await version.boundingBox(), await none.boundingBox()];
+    assert.ok(above.y + above.height <= below.y, "the version and the content are two lines");
   });
   check("overview", "/overview", "shop/payments");
   check("jobs", "/jobs", "take-payment", async (page) => {
@@ -156,7 +211,7 @@ function addChecks({ order, produced, job }) {
     await page.getByRole("combobox", { name: "Partition" }).selectOption("1");
     await page.getByText("window.harmed").first().waitFor();
   });
-  check("groups", "/groups", "billing");
+  check("groups", "/groups", "billing", (page) => page.getByRole("cell", { name: "1", exact: true }).first().waitFor());
   check("group", "/groups/billing", "Offsets", async (page) => {
     await page.getByRole("button", { name: "Reset offsets" }).click();
     const dialog = page.locator("dialog[open]");
@@ -197,7 +252,7 @@ function addChecks({ order, produced, job }) {
     await page.getByText("scanned").waitFor();
   });
   check("hostile query", `/query?sql=${encodeURIComponent("SELECT * FROM events")}`, "window.harmed");
-  check("no cluster", "/cluster", "This server is no node of a cluster");
+  check("no cluster", "/cluster", "makes a database the first node, with its records");
   check("access", "/access", "Access control is not enabled");
   check("none", "/nothing/here", "No such page");
   check("hostile store", `/stores/${hostile}`, "window.harmed", (page) => page.locator(".records summary").first().click());
@@ -208,6 +263,49 @@ function addChecks({ order, produced, job }) {
 /** Waits until nothing on the page changes by itself, as far as a reader notices. */
 async function settled(page) {
   await page.locator("[aria-busy=true]").first().waitFor({ state: "detached" });
+}
+
+/** Checks that the page does not scroll sideways, that the header has no wrapped line, and that no name breaks in a table. */
+async function fits(page, name) {
+  const found = await page.evaluate((longest) => {
+    const lines = (rects) => [...rects].filter(({ width }) => width > 0).reduce((tops, { top }) => (tops.some((known) => Math.abs(known - top) < 4) ? tops : [...tops, top]), []).length;
+    const broken = [...document.querySelectorAll("td")].flatMap((cell) => {
+      const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+      const texts = [];
+      while (walker.nextNode()) texts.push(walker.currentNode);
+      return texts.filter(({ data }) => data.length <= longest && !/\s/.test(data)).filter((text) => {
+        const range = document.createRange();
+        range.selectNodeContents(text);
+        return lines(range.getClientRects()) > 1;
+      }).map(({ data }) => data);
+    });
+    const links = [...document.querySelectorAll(".top nav a")].map((link) => link.getBoundingClientRect());
+    const { scrollWidth, clientWidth } = document.documentElement;
+    return { broken, links: lines(links), sideways: scrollWidth - clientWidth };
+  }, NAME_MAX);
+  const { broken, links, sideways } = found;
+  assert.deepEqual(broken, [], `${name}: texts break inside`);
+  assert.ok(links <= 1, `${name}: the header has ${links} lines of links`);
+  assert.ok(sideways <= 0, `${name}: the page is ${sideways} pixels wider than the window`);
+}
+
+/** Checks a page at each width. */
+async function fitsEverywhere(page, name) {
+  for (const width of WIDTHS) {
+    await page.setViewportSize({ width, height: 860 });
+    await fits(page, `${name} at ${width}`);
+  }
+}
+
+/** Each kind of entry has a meaning in plain words. */
+function meanings() {
+  const [known, pageText] = ["../src/pages/kinds.ts", "../../docs/file-format.md"].map((name) => readFileSync(new URL(name, import.meta.url), "utf8"));
+  const tables = pageText.split("\n\n").filter((part) => /^\| \w+ \| kind \| tags \|/.test(part));
+  const causes = /The causes: ([^.]*)\./.exec(pageText)[1].split(/,\s+/).map((cause) => cause.replace(/^\d+\s+/, ""));
+  const rows = tables.flatMap((table) => table.split("\n").slice(2).map((row) => row.split("|")[1].trim()));
+  const kinds = [...causes, ...rows.filter((kind) => kind !== "steps")].map((kind) => kind.replaceAll(/\s/g, "_"));
+  assert.ok(kinds.length > 60, "the kinds are on the page of the file format");
+  assert.deepEqual(kinds.filter((kind) => !known.includes(`  ${kind}: "`)), [], "kinds without a meaning in kinds.ts");
 }
 
 async function withoutViolations(page, name) {
@@ -222,7 +320,7 @@ async function run(browser, url) {
   addChecks(facts);
   for (const theme of ["light", "dark"]) {
     // The policy of the page stays in force; axe runs outside of it.
-    const context = await browser.newContext({ colorScheme: theme, viewport: { width: 1280, height: 860 } });
+    const context = await contextOf(browser, { colorScheme: theme });
     const page = await context.newPage();
     const failures = [];
     page.on("pageerror", (error) => failures.push(String(error)));
@@ -235,7 +333,10 @@ async function run(browser, url) {
       await settled(page);
       if (shots !== undefined) await page.screenshot({ path: join(shots, `${name.replaceAll(" ", "-")}-${theme}.png`) });
       await withoutViolations(page, `${name} in ${theme}`);
-      if (theme === "light") await act(page, url);
+      if (theme === "light") {
+        await fitsEverywhere(page, name);
+        await act(page, url);
+      }
       assert.equal(await page.evaluate(() => window.harmed), undefined, `${name}: a text ran as script`);
       assert.deepEqual(failures, [], name);
       console.log(`ok ${theme} ${name}`);
@@ -247,7 +348,8 @@ async function run(browser, url) {
 /** A page that is open while its server is killed shows that, and goes on when the server is back. */
 async function killed(browser, running) {
   const { url } = running;
-  const page = await browser.newPage();
+  const context = await contextOf(browser);
+  const page = await context.newPage();
   await page.goto(`${url}/ui/overview`);
   await page.getByText("shop/payments").first().waitFor();
   await kill(running);
@@ -255,7 +357,7 @@ async function killed(browser, running) {
   await page.getByText("shop/payments").first().waitFor();
   const next = await serve(new URL(url).host);
   await page.getByText("The server does not answer").first().waitFor({ state: "detached" });
-  await page.close();
+  await context.close();
   console.log("ok the server is killed under a page");
   return next;
 }
@@ -263,9 +365,16 @@ async function killed(browser, running) {
 /** With access control, the page asks for a key, and shows what the key may read. */
 async function locked(browser, { url }) {
   const { key } = await post(`${url}/v1/access/init`, { user: "root" });
-  const context = await browser.newContext();
+  const context = await contextOf(browser);
   const page = await context.newPage();
+  const requests = [];
+  page.on("request", (request) => requests.push(new URL(request.url()).pathname));
   await page.goto(`${url}/ui/commits`);
+  await page.getByLabel("API key").waitFor();
+  await page.getByText("quire access key new").waitFor();
+  await fitsEverywhere(page, "login");
+  // Without a session, the page sends no request that the server would refuse.
+  assert.deepEqual(requests.filter((path) => path.startsWith("/v1/")), []);
   await page.getByLabel("API key").fill("qk_wrong");
   await page.getByRole("button", { name: "Log in" }).click();
   await page.getByText("refused this key").waitFor();
@@ -281,7 +390,13 @@ async function locked(browser, { url }) {
   await page.reload();
   await page.getByText("OrderPlaced").first().waitFor();
   await page.goto(`${url}/ui/access`);
-  await page.getByText("root").first().waitFor();
+  await page.getByRole("cell", { name: "root" }).first().waitFor();
+  await page.getByText("quire access grant").waitFor();
+  await settled(page);
+  await fitsEverywhere(page, "access");
+  await page.getByRole("button", { name: "Settings" }).click();
+  await withoutViolations(page, "settings");
+  await page.getByText("Signed in as root").waitFor();
   await page.getByRole("button", { name: "Log out" }).click();
   await page.getByLabel("API key").waitFor();
   assert.deepEqual(await context.cookies(url), []);
@@ -297,7 +412,7 @@ async function clustered(browser) {
     const [{ url, peers }] = nodes;
     for (const number of [2, 3]) nodes.push(await node(number, "--cluster-join", peers));
     for (const theme of ["light", "dark"]) {
-      const context = await browser.newContext({ colorScheme: theme, viewport: { width: 1280, height: 860 } });
+      const context = await contextOf(browser, { colorScheme: theme });
       const page = await context.newPage();
       const look = async (name) => {
         await settled(page);
@@ -305,10 +420,17 @@ async function clustered(browser) {
           await page.setViewportSize({ width, height: 860 });
           await page.screenshot({ path: join(shots, `${name.replaceAll(" ", "-")}-${theme}-${width}.png`) });
         }
-        await page.setViewportSize({ width: 1280, height: 860 });
+        await fitsEverywhere(page, name);
         await withoutViolations(page, `${name} in ${theme}`);
         console.log(`ok ${theme} ${name}`);
       };
+      // There is no data yet: the log has entries of the cluster only. A page without requests is one that is complete.
+      await page.goto(`${url}/ui/commits`, { waitUntil: "networkidle" });
+      await page.getByText("No data yet").waitFor();
+      await look("no commits");
+      await page.goto(`${url}/ui/groups`);
+      await page.getByText("-G billing").waitFor();
+      await look("no groups");
       await page.goto(`${url}/ui/cluster`);
       await page.getByText("The cluster continues when it loses one voter").waitFor();
       await look("cluster leader");
@@ -316,18 +438,19 @@ async function clustered(browser) {
       await page.locator("dialog[open]").getByText("2 voters remain. The cluster then stops when it loses one.").waitFor();
       await look("cluster removal");
       await page.getByRole("button", { name: "Keep as it is" }).click();
-      // A follower serves this page, and leads to the leader from the others.
+      // A follower serves the page of the cluster. The others have the leader's answers, or a link to the leader.
       await page.goto(`${nodes[2].url}/ui/overview`);
-      await page.getByRole("link", { name: "Open this page on node 1" }).waitFor();
+      await page.getByRole("link", { name: "Open this page on node 1" }).or(page.getByText("No queues yet")).waitFor();
       await look("overview of a follower");
-      await page.getByRole("link", { name: "look at the cluster" }).click();
+      await page.getByRole("navigation").getByRole("link", { name: "Cluster" }).click();
       await page.getByText("Node 1 serves commits and reads").waitFor();
       await look("cluster follower");
       await page.getByRole("link", { name: "Open its dashboard" }).click();
       await page.waitForURL(`${url}/ui/cluster`);
       await context.close();
     }
-    const page = await browser.newPage();
+    const context = await contextOf(browser);
+    const page = await context.newPage();
     await page.goto(`${url}/ui/cluster`);
     await page.getByRole("button", { name: "Transfer leadership" }).click();
     await page.locator("dialog[open]").getByRole("button", { name: "Transfer the leadership" }).click();
@@ -340,13 +463,14 @@ async function clustered(browser) {
     await page.locator("dialog[open]").getByRole("button", { name: "Remove node 1" }).click();
     await page.getByRole("row", { name: "not connected" }).waitFor({ state: "detached" });
     assert.equal(await page.locator("tbody tr").count(), 2);
-    await page.close();
+    await context.close();
     console.log("ok the leadership is transferred, and a lost node removed");
   } finally {
     for (const { server } of nodes) server.kill("SIGKILL");
   }
 }
 
+meanings();
 if (shots !== undefined) mkdirSync(shots, { recursive: true });
 let running = await serve("127.0.0.1:0");
 // Playwright takes a path, and no name to search for.

@@ -58,8 +58,8 @@ function Alone() {
   return (
     <>
       <Head title="Cluster" read={CLUSTER} />
-      <Empty title="This server is no node of a cluster" command={FIRST_CLUSTER}>
-        Each of three nodes has every record, and the cluster continues without one of them. Run each command in a terminal of its own, with empty directories: a database with records can't become a cluster.
+      <Empty title="This server is not a node of a cluster" command={FIRST_CLUSTER}>
+        Each of three nodes has every record, and the cluster continues without one of them. Run each command in a terminal of its own. To keep the records of this server, stop it, and start node 1 with its directory in place of <code>d1</code>: <code>--cluster-init</code> makes a database the first node, with its records. Nodes 2 and 3 start with empty directories.
       </Empty>
     </>
   );

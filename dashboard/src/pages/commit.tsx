@@ -5,6 +5,7 @@ import { Badge, Head, Problem, Shown } from "../ui/parts.js";
 import { Time } from "../ui/time.js";
 import { Value, bytes, tagText } from "../ui/value.js";
 import { Chip, MODEL_NAMES, isNaming, kindOf, linkOf, modelOf, objectOf, summary, type Commit as CommitReply, type Entry } from "./entries.js";
+import { meaningOf } from "./kinds.js";
 
 /** How many entries read their content by themselves. */
 const OPENED = 24;
@@ -71,7 +72,7 @@ function EntryCard({ entry, commit, isOpen }: { entry: Entry; commit: number; is
     <li class={`card model-${model}`}>
       <div class="card-head">
         <Badge kind={model}>{MODEL_NAMES[model]}</Badge>
-        <span class="faint">{kindOf(entry)} · {bytes(entry.bytes)}</span>
+        <span class="faint" title={meaningOf(entry.kind)}>{kindOf(entry)} · {bytes(entry.bytes)}</span>
       </div>
       <h2>{link === undefined ? title || kindOf(entry) : <a href={link} data-row>{title || object || kindOf(entry)}</a>}</h2>
       {object !== undefined && title !== "" && object !== title && <p class="object">{object}</p>}
@@ -115,7 +116,7 @@ function Content({ entry, commit }: { entry: Entry; commit: number }) {
   if (entry.event) {
     const event = data.data[0];
     if (event === undefined || event["position"] !== entry.event.position) return <p class="faint">The event was deleted.</p>;
-    return <Value value={event["data"]} />;
+    return <Value value={event["data"]} name="data" />;
   }
   if (entry.records !== undefined) {
     const record = data.data[0];
@@ -132,14 +133,14 @@ function Content({ entry, commit }: { entry: Entry; commit: number }) {
     return (
       <>
         <p class="tags"><Badge kind={`state-${String(data["state"])}`}>{String(data["state"])} now</Badge> attempt {String(data["attempt"])}</p>
-        <Value value={data["payload"]} />
+        <Value value={data["payload"]} name="payload" />
       </>
     );
   }
   return (
     <>
-      <p class="tags"><code>{String(data["kind"])}</code> <span class="faint">version {String(data["version"])} now</span></p>
-      <Value value={data["content"]} />
+      <p class="tags"><code>{String(data["kind"])}</code> <span class="faint">version {String(data["version"])} (current)</span></p>
+      <Value value={data["content"]} name="content" />
     </>
   );
 }

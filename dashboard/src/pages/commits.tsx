@@ -14,6 +14,15 @@ const CHIPS_MAX = 6;
 /** How long the server may wait for a commit. */
 const WAIT_MS = 20_000;
 
+/**
+ * The number of reads before the page lets the server wait for a commit. A program that takes a picture of the page waits
+ * for a time without requests.
+ */
+const TURNS = 10;
+
+/** The pause before each of these reads. */
+const TURN_MS = 1_000;
+
 interface CommitPage extends Page<Commit> {
   head: number;
 }
@@ -35,9 +44,11 @@ function useLog(isPaused: boolean) {
       setCommits(page.data);
       setOlder(page.next_cursor);
       setError(undefined);
-      for (let after = page.head; ; ) {
+      for (let after = page.head, turn = 0; ; turn++) {
+        const waitMs = turn < TURNS ? 0 : WAIT_MS;
+        if (waitMs === 0) await new Promise((resolve) => setTimeout(resolve, TURN_MS));
         const next = await ask((quire) =>
-          quire.get<CommitPage>("/v1/commits", { after, wait_ms: WAIT_MS, limit: 200 }, { waitMs: WAIT_MS, signal }));
+          quire.get<CommitPage>("/v1/commits", { after, wait_ms: waitMs, limit: 200 }, { waitMs, signal }));
         const last = next.data.at(-1)?.position ?? after;
         after = next.has_more ? Math.max(after, last) : next.head;
         const arrived = next.data.toReversed();
@@ -68,27 +79,32 @@ function useLog(isPaused: boolean) {
       (error: unknown) => setError(error as Error),
     );
   };
-  return { commits, error, more, reload: () => setTurn((turn) => turn + 1) };
+  return { commits, older, error, more, reload: () => setTurn((turn) => turn + 1) };
 }
 
 export function Commits() {
   const { params } = place.value;
   const isPaused = params.get("paused") === "1";
   const text = params.get("text") ?? "";
-  const hidden = new Set((params.get("hide") ?? "").split(",").filter((model) => model !== ""));
-  const { commits, error, more, reload } = useLog(isPaused);
+  const hide = params.get("hide") ?? "";
+  const isSystemShown = params.get("system") === "1";
+  const hidden = useMemo(() => new Set([...hide.split(",").filter((model) => model !== ""), ...(isSystemShown ? [] : ["system"])]), [hide, isSystemShown]);
+  const { commits, older, error, more, reload } = useLog(isPaused);
   const shown = useMemo(() => {
     const words = text.toLowerCase();
     const fits = (commit: Commit): boolean => commit.entries.some((entry) =>
       !hidden.has(modelOf(entry)) &&
       (words === "" || `${entry.kind} ${summary(entry)} ${objectOf(entry) ?? ""} ${entry.event?.tags.join(" ") ?? ""}`.toLowerCase().includes(words)));
     return commits?.filter(fits);
-  }, [commits, text, params.get("hide")]);
+  }, [commits, text, hidden]);
   const toggle = (model: string): void => {
-    const next = new Set(hidden);
+    if (model === "system") return setParams({ system: isSystemShown ? undefined : "1" });
+    const next = new Set(hide.split(","));
     if (!next.delete(model)) next.add(model);
-    setParams({ hide: [...next].join(",") });
+    setParams({ hide: [...next].filter((model) => model !== "").join(",") });
   };
+  // A new cluster has entries of its own, and no data.
+  const isOnlySystem = !isSystemShown && older === null && commits?.every((commit) => commit.entries.every((entry) => modelOf(entry) === "system")) === true;
   return (
     <>
       <Head title="Commits">
@@ -104,7 +120,7 @@ export function Commits() {
         <fieldset class="toggles">
           <legend>Models</legend>
           {MODELS.map((model) => (
-            <button key={model} type="button" class={`toggle model-${model}`} aria-pressed={!hidden.has(model)} onClick={() => toggle(model)}>
+            <button key={model} type="button" class={`toggle model-${model}`} aria-pressed={!hidden.has(model)} title={model === "system" ? "Entries of Quire itself: idempotency keys, users, rules, terms" : undefined} onClick={() => toggle(model)}>
               {MODEL_NAMES[model]}
             </button>
           ))}
@@ -112,8 +128,8 @@ export function Commits() {
       </div>
       {error !== undefined && <Problem error={error} retry={reload} />}
       {shown === undefined ? error === undefined && <p class="faint" aria-busy="true">Reading …</p>
-        : commits?.length === 0 ? <NoCommits />
-        : shown.length === 0 ? <Empty title="No commit fits">Of the {commits?.length} newest commits, none fits the filters.</Empty>
+        : isOnlySystem ? <NoCommits title={commits?.length === 0 ? "The log is empty" : "No data yet"} />
+        : shown.length === 0 ? <Empty title="No commit fits">Of the {commits?.length} newest commits, none fits the filters.{!isSystemShown && " Entries of the system are hidden."}</Empty>
         : <ol class="log">{shown.map((commit) => <Row key={commit.position} commit={commit} hidden={hidden} />)}</ol>}
       <More more={shown === undefined ? undefined : more} />
     </>
@@ -153,11 +169,11 @@ function JumpTo() {
   );
 }
 
-function NoCommits() {
+function NoCommits({ title }: { title: string }) {
   const origin = window.location.origin;
   return (
     <Empty
-      title="The log is empty"
+      title={title}
       command={`curl -s ${origin}/v1/commit --json '{"parts": [\n  {"append": {"store": "shop/orders", "events": [{"type": "OrderPlaced", "tags": ["order:17"]}]}},\n  {"enqueue": {"queue": "shop/charges", "payload": {"order": 17}}}]}'`}
     >
       Make the first commit: an event and a job, in one step. It appears here at once.

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import type { Schemas } from "../api.js";
 import { href, withParams } from "../router.js";
+import { meaningOf } from "./kinds.js";
 
 /** The server leaves absent fields out. */
 type Present<T> = { [Field in keyof T]: Exclude<T[Field], null> };
@@ -95,5 +96,5 @@ export function Chip({ entry }: { entry: Entry }) {
       {object !== undefined && object !== text && <span class="chip-object">{object}</span>}
     </>
   );
-  return <span class={`chip model-${modelOf(entry)}`}>{content}</span>;
+  return <span class={`chip model-${modelOf(entry)}`} title={meaningOf(entry.kind)}>{content}</span>;
 }

@@ -121,7 +121,7 @@ function BlockView({ graph, block, by }: { graph: string; block: string; by: "id
               ["Id", <code>{data.id}</code>],
             ]} />
             <div class="columns">
-              <section><h2>Content</h2><Value value={data.content} /></section>
+              <section><h2>Content</h2><Value value={data.content} name="content" /></section>
               {data.metadata !== null && <section><h2>Metadata</h2><Value value={data.metadata} /></section>}
             </div>
           </>

@@ -118,7 +118,7 @@ export function Job({ id }: { id: string }) {
               <section><h2>Last error</h2><pre class="value bad" tabIndex={0}>{data.last_error}</pre></section>
             )}
             <div class="columns">
-              <section><h2>Payload</h2><Value value={data.payload} /></section>
+              <section><h2>Payload</h2><Value value={data.payload} name="payload" /></section>
               {data.result !== undefined && data.result !== null && <section><h2>Result</h2><Value value={data.result} /></section>}
               {data.progress !== undefined && data.progress !== null && <section><h2>Progress</h2><Value value={data.progress} /></section>}
               {data.checkpoint !== undefined && data.checkpoint !== null && <section><h2>Checkpoint</h2><Value value={data.checkpoint} /></section>}

@@ -143,6 +143,9 @@ function Result({ of }: { of: SqlResult }) {
   );
 }
 
+/** The length in characters from which on a value is text, which breaks into lines. Names, ids and numbers do not. */
+const NAME_MAX = 64;
+
 /** The columns whose values have a page. */
 const PAGES: Readonly<Record<string, string>> = { commit_position: "commits", job: "jobs", topic: "topics", store: "stores", graph: "graphs", consumer_group: "groups" };
 
@@ -151,7 +154,13 @@ function Cell({ name, value }: { name: string; value: SqlValue }) {
   if (value instanceof Uint8Array) return <span class="faint">{count(value.length)} bytes</span>;
   const page = PAGES[name];
   if (page !== undefined && value !== "") return <a href={href(page, value)}>{value}</a>;
+  if (typeof value === "string" && (value.length > NAME_MAX || value.includes("\n"))) return <LongText text={value} />;
   return <>{value}</>;
+}
+
+/** A text that breaks into lines: after commas, so that the names and values of JSON stay whole. */
+function LongText({ text }: { text: string }) {
+  return <span class="text">{text.split(/(?<=,)/).map((part, at) => <span key={at} class={part.length <= NAME_MAX ? "whole" : ""}>{part}<wbr /></span>)}</span>;
 }
 
 function plain(value: SqlValue | undefined): null | number | string {

@@ -117,7 +117,11 @@ function Lists() {
         <h2>Rules</h2>
         <Shown of={rules}>
           {({ data }) => (
-            <Table caption="Rules" rows={data} keyOf={(rule) => `${rule.subject} ${rule.rule}`} columns={[
+            data.length === 0 ? (
+              <Empty title="No rules yet" command={`quire access grant user:billing write on topic prefix pay. \\\n    --http ${window.location.origin} --key-file root.key`}>
+                A user has the rights of its roles. A rule allows or denies a user, a role or everyone one operation on some resources:
+              </Empty>
+            ) : <Table caption="Rules" rows={data} keyOf={(rule) => `${rule.subject} ${rule.rule}`} columns={[
               { title: "Subject", cell: (rule) => rule.subject },
               { title: "Rule", cell: (rule) => <code>{rule.rule}</code> },
             ]} />

@@ -89,7 +89,7 @@ export function StorePage({ name }: { name: string }) {
                     <span class="tags">{event.tags.map((tag) => <code key={tagText(tag)}>{tagText(tag)}</code>)}</span>
                     <span class="clip">{oneLine(event.data)}</span>
                   </summary>
-                  <Value value={event.data} />
+                  <Value value={event.data} name="data" />
                   {event.metadata !== null && <><h3>Metadata</h3><Value value={event.metadata} /></>}
                   <p class="faint">id {event.id}</p>
                 </details>

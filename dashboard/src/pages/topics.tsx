@@ -1,4 +1,4 @@
-import { path, useRead, usePages, type Json, type Page, type Read, type Schemas } from "../api.js";
+import { path, useRead, usePages, useSql, type Json, type Page, type Read, type Schemas } from "../api.js";
 import { href, place, setParams, withParams } from "../router.js";
 import { Empty, Facts, Filter, Head, More, Select, Shown, Table } from "../ui/parts.js";
 import { Time, duration } from "../ui/time.js";
@@ -16,6 +16,9 @@ interface TopicRecord {
   headers: { key: string; value?: Json }[];
 }
 
+/** How many rows a list has at most. */
+const ROWS_MAX = 1_000;
+
 export function Topics() {
   const request: Read = { route: "/v1/topics" };
   const topics = useRead<Page<{ topic: string; partitions: number }>>(request, 5_000);
@@ -31,7 +34,7 @@ export function Topics() {
         ) : (
           <Table
             caption="Topics"
-            rows={data.filter((topic) => topic.topic.toLowerCase().includes(text)).slice(0, 1_000)}
+            rows={data.filter((topic) => topic.topic.toLowerCase().includes(text)).slice(0, ROWS_MAX)}
             keyOf={(topic) => topic.topic}
             columns={[
               { title: "Topic", cell: (topic) => <a href={href("topics", topic.topic)} data-row>{topic.topic}</a> },
@@ -132,7 +135,7 @@ function Records({ topic, partition, all }: { topic: string; partition: Topic["p
                       <code>{record.key === null ? "no key" : String(record.key)}</code>
                       <span class="clip">{record.value === null ? <span class="faint">no value</span> : JSON.stringify(record.value)}</span>
                     </summary>
-                    <Value value={record.value} />
+                    <Value value={record.value} name="value" />
                     {record.headers.length > 0 && <p class="tags">{record.headers.map((header) => <code key={header.key}>{header.key}: {String(header.value ?? "")}</code>)}</p>}
                   </details>
                 </li>
@@ -146,23 +149,35 @@ function Records({ topic, partition, all }: { topic: string; partition: Topic["p
   );
 }
 
+/** The lag of each group. A server with too many offsets for one statement refuses it, and the list has no lag then. */
+const LAGS = "SELECT consumer_group, sum(lag) FROM lag GROUP BY consumer_group";
+
+/** The commands that make the first group. */
+const FIRST_GROUP = `quire produce orders 'order 1' --http ${window.location.origin}
+kcat -b ${window.location.hostname}:9092 -G billing -X auto.offset.reset=earliest -c 1 orders`;
+
 export function Groups() {
   const request: Read = { route: "/v1/groups" };
   const groups = useRead<Page<Schemas["GroupReply"]>>(request, 5_000);
+  const read = useSql((groups.data?.data.length ?? 0) > 0 ? LAGS : "", 5_000);
+  const lags = new Map(read.data?.rows.map(([group, lag]) => [group, Number(lag)]));
   return (
     <>
       <Head title="Consumer groups" read={request} />
-      <p class="lead">A group remembers how far it has read each partition. Its lag is what it has not read yet.</p>
+      <p class="lead">A group remembers how far it has read each partition. Its lag is the number of records that it has not read.</p>
       <Shown of={groups}>
         {({ data }) => data.length === 0 ? (
-          <Empty title="No groups yet">A group appears when a consumer commits its first offset.</Empty>
+          <Empty title="No groups yet" command={FIRST_GROUP}>
+            A group appears when a consumer commits its first offset. Produce a message, and read it as a Kafka client in the group <code>billing</code>; 9092 is the port of <code>--kafka</code>:
+          </Empty>
         ) : (
           <Table
             caption="Consumer groups"
-            rows={data}
+            rows={data.slice(0, ROWS_MAX)}
             keyOf={(group) => group.group}
             columns={[
               { title: "Group", cell: (group) => <a href={href("groups", group.group)} data-row>{group.group}</a> },
+              { title: "Lag", isNumber: true, cell: (group) => <Lag records={lags.get(group.group)} /> },
               { title: "Partitions", isNumber: true, cell: (group) => group.partitions },
               { title: "Members", isNumber: true, cell: (group) => group.members },
               { title: "Generation", isNumber: true, cell: (group) => group.generation },
@@ -172,6 +187,11 @@ export function Groups() {
       </Shown>
     </>
   );
+}
+
+function Lag({ records }: { records: number | undefined }) {
+  if (records === undefined) return <span class="faint">–</span>;
+  return <b class={records > 0 ? "" : "faint"}>{count(records)}</b>;
 }
 
 export function GroupPage({ name }: { name: string }) {
@@ -208,7 +228,7 @@ export function GroupPage({ name }: { name: string }) {
                   { title: "Partition", isNumber: true, cell: (offset) => offset.partition },
                   { title: "Committed", isNumber: true, cell: (offset) => count(offset.offset) },
                   { title: "End", isNumber: true, cell: (offset) => count(offset.next) },
-                  { title: "Lag", isNumber: true, cell: (offset) => <b class={offset.lag > 0 ? "" : "faint"}>{count(offset.lag)}</b> },
+                  { title: "Lag", isNumber: true, cell: (offset) => <Lag records={offset.lag} /> },
                   { title: "Read", cell: (offset) => <progress max={Math.max(1, offset.next - offset.start)} value={offset.next - offset.start - offset.lag} aria-label={`Read of ${offset.topic ?? ""} ${offset.partition}`} /> },
                   { title: "When", cell: (offset) => <Time ms={offset.time_ms} /> },
                 ]}

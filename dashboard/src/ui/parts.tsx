@@ -74,18 +74,23 @@ export function Shown<T>({ of, children }: { of: Loaded<T>; children: (data: T) 
   );
 }
 
+/** A command that the reader copies. */
+export function Command({ text }: { text: string }) {
+  return (
+    <div class="command">
+      <pre tabIndex={0}>{text}</pre>
+      <Copy label="Copy" text={() => text} />
+    </div>
+  );
+}
+
 /** What to do where nothing is yet. */
 export function Empty({ title, children, command }: { title: string; children?: ComponentChildren; command?: string }) {
   return (
     <div class="empty">
       <h2>{title}</h2>
       {children !== undefined && <p>{children}</p>}
-      {command !== undefined && (
-        <div class="command">
-          <pre tabIndex={0}>{command}</pre>
-          <Copy label="Copy" text={() => command} />
-        </div>
-      )}
+      {command !== undefined && <Command text={command} />}
     </div>
   );
 }
@@ -110,18 +115,22 @@ export interface Column<T> {
   isNumber?: boolean;
 }
 
-/** A table whose rows open with a link in their first cell; `j` and `k` move between these links. */
+/**
+ * A table whose rows open with a link in their first cell; `j` and `k` move between these links. On a narrow page, each row
+ * is a card. `role` keeps the table a table for a screen reader then.
+ */
 export function Table<T>({ caption, rows, columns, keyOf }: { caption: string; rows: readonly T[]; columns: readonly Column<T>[]; keyOf: (row: T) => string }) {
+  if (rows.length === 0) return <p class="faint">None.</p>;
   return (
     <div class="table" tabIndex={0} role="region" aria-label={caption}>
-      <table>
-        <thead>
-          <tr>{columns.map(({ title, isNumber }) => <th key={title} scope="col" class={isNumber ? "number" : ""}>{title}</th>)}</tr>
+      <table class="cards" role="table">
+        <thead role="rowgroup">
+          <tr role="row">{columns.map(({ title, isNumber }) => <th key={title} scope="col" role="columnheader" class={isNumber ? "number" : ""}>{title}</th>)}</tr>
         </thead>
-        <tbody>
+        <tbody role="rowgroup">
           {rows.map((row) => (
-            <tr key={keyOf(row)}>
-              {columns.map(({ title, cell, isNumber }) => <td key={title} class={isNumber ? "number" : ""}>{cell(row)}</td>)}
+            <tr key={keyOf(row)} role="row">
+              {columns.map(({ title, cell, isNumber }) => <td key={title} role="cell" data-title={title} class={isNumber ? "number" : ""}>{cell(row)}</td>)}
             </tr>
           ))}
         </tbody>

@@ -18,5 +18,8 @@ export function keepSettings(): void {
     document.documentElement.dataset["theme"] = theme.value;
     localStorage.setItem("quire-theme", theme.value);
   });
-  effect(() => localStorage.setItem("quire-times", times.value));
+  effect(() => {
+    document.documentElement.dataset["times"] = times.value;
+    localStorage.setItem("quire-times", times.value);
+  });
 }

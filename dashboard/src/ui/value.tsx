@@ -3,11 +3,11 @@ import type { Json } from "../api.js";
 /** The largest text that is shown at once. */
 const TEXT_MAX = 20_000;
 
-/** A value of any model: JSON with its parts in colour, or text. Nothing in it is ever markup. */
-export function Value({ value }: { value: Json | undefined }) {
-  if (value === undefined || value === null) return <span class="faint">none</span>;
+/** A value of any model: JSON with its parts in colour, or text. Nothing in it is ever markup. `name` says what it is. */
+export function Value({ value, name = "value" }: { value: Json | undefined; name?: string }) {
+  if (value === undefined || value === null) return <p class="faint">No {name}</p>;
   const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
-  if (text === "") return <span class="faint">empty</span>;
+  if (text === "") return <p class="faint">Empty {name}</p>;
   const shown = text.slice(0, TEXT_MAX);
   return (
     <>

@@ -4,6 +4,6 @@
 pub(super) const FILES: &[(&str, &[u8])] = &[
     ("index.html", include_bytes!("../../dashboard/index.html")),
     ("icon-C96oJW2-.svg", include_bytes!("../../dashboard/assets/icon-C96oJW2-.svg")),
-    ("index-BXUmkdHM.js", include_bytes!("../../dashboard/assets/index-BXUmkdHM.js")),
-    ("style-BLJ9aMTH.css", include_bytes!("../../dashboard/assets/style-BLJ9aMTH.css")),
+    ("index-fnWHBz-2.js", include_bytes!("../../dashboard/assets/index-fnWHBz-2.js")),
+    ("style-BQJL4CuQ.css", include_bytes!("../../dashboard/assets/style-BQJL4CuQ.css")),
 ];
