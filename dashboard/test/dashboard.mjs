@@ -441,6 +441,7 @@ async function clustered(browser) {
       // A follower serves the page of the cluster. The others have the leader's answers, or a link to the leader.
       await page.goto(`${nodes[2].url}/ui/overview`);
       await page.getByRole("link", { name: "Open this page on node 1" }).or(page.getByText("No queues yet")).waitFor();
+      await page.getByText("The database is").waitFor({ state: "detached" });
       await look("overview of a follower");
       await page.getByRole("navigation").getByRole("link", { name: "Cluster" }).click();
       await page.getByText("Node 1 serves commits and reads").waitFor();

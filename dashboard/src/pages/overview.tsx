@@ -66,13 +66,16 @@ function Tile({ name, value, link, children }: { name: string; value: string; li
   );
 }
 
+/** The states that need no operator: a node that follows has the leader's answers. */
+const HEALTHY = new Set(["ok", "following"]);
+
 /** What an operator has to know first. */
 function Trouble({ stats, health }: { stats: Stats; health: Schemas["Health"] | undefined }) {
-  const isFine = stats.failing.length === 0 && stats.damaged === 0 && (health === undefined || health.status === "ok");
-  if (isFine) return null;
+  const isHealthy = health === undefined || HEALTHY.has(health.status);
+  if (stats.failing.length === 0 && stats.damaged === 0 && isHealthy) return null;
   return (
     <div class="problem" role="alert">
-      {health !== undefined && health.status !== "ok" && <p>The database is <code>{health.status}</code>.</p>}
+      {!isHealthy && <p>The database is <code>{health.status}</code>.</p>}
       {stats.damaged > 0 && <p>{stats.damaged} damaged {stats.damaged === 1 ? "place" : "places"} in the log: run <code>quire verify</code>.</p>}
       {stats.failing.map((duty) => (
         <p key={duty.duty}>The duty <code>{duty.duty}</code> failed {duty.times} times since <Time ms={duty.since_ms} />: {duty.message}</p>
