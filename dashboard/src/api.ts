@@ -159,6 +159,8 @@ function useAnswer<T>(of: string, question: (signal: AbortSignal) => Promise<T>,
         } catch (error) {
           if (ended.signal.aborted) return;
           setState((before) => ({ of, data: before?.of === of ? before.data : undefined, error: error as Error }));
+          // The same read would cost the server the same again.
+          if (error instanceof QuireError && error.code === "too_costly") return;
         }
       }
       if (everyMs !== undefined && !ended.signal.aborted) timer = setTimeout(load, everyMs);

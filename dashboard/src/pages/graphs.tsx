@@ -89,7 +89,7 @@ function Blocks({ graph }: { graph: string }) {
               { title: "Block", cell: (block) => <a href={blockHref(graph, block)} data-row>{block.name ?? block.id}</a> },
               { title: "Kind", cell: (block) => block.kind },
               { title: "Version", isNumber: true, cell: (block) => block.version },
-              { title: "Tags", cell: (block) => <span class="tags">{block.tags.map((tag) => <code key={tag}>{tag}</code>)}</span> },
+              { title: "Tags", cell: (block) => block.tags.length > 0 && <span class="tags">{block.tags.map((tag) => <code key={tag}>{tag}</code>)}</span> },
               { title: "Put", cell: (block) => <Time ms={block.time_ms} /> },
             ]}
           />

@@ -68,7 +68,7 @@ export function Jobs() {
               { title: "Kind", cell: (job) => job.kind },
               { title: "Attempt", isNumber: true, cell: (job) => `${job.attempt} of ${job.attempts_max}` },
               { title: "Enqueued", cell: (job) => <Time ms={job.enqueued_at_ms} /> },
-              { title: "Payload or error", cell: (job) => <span class="clip">{job.last_error === null || job.last_error === undefined ? oneLine(job.payload) : <span class="bad">{oneLine(job.last_error)}</span>}</span> },
+              { title: "Payload or error", cell: payloadOrError },
             ]}
           />
         )}
@@ -76,6 +76,13 @@ export function Jobs() {
       <More more={jobs.more} />
     </>
   );
+}
+
+/** One line of the last error, or of the payload; nothing for a job with neither. */
+function payloadOrError({ last_error: error, payload }: Job) {
+  if (error !== null && error !== undefined) return <span class="clip"><span class="bad">{oneLine(error)}</span></span>;
+  const text = oneLine(payload);
+  return text === "" ? null : <span class="clip">{text}</span>;
 }
 
 function State({ state }: { state: string }) {

@@ -1,7 +1,7 @@
 import { path, usePages, useRead, type Json, type Page, type Read, type Schemas } from "../api.js";
 import { href, place, setParams } from "../router.js";
 import { Empty, Facts, Filter, Head, More, Select, Shown, Table } from "../ui/parts.js";
-import { Time } from "../ui/time.js";
+import { Time, duration } from "../ui/time.js";
 import { Value, count, oneLine, tagText } from "../ui/value.js";
 
 interface StoredEvent {
@@ -67,7 +67,17 @@ export function StorePage({ name }: { name: string }) {
       <Head title={name} read={request}>
         <button type="button" onClick={events.reload}>Refresh</button>
       </Head>
-      {stats.data !== undefined && <Facts of={Object.entries(stats.data as Record<string, unknown>).filter(([, fact]) => typeof fact === "number").map(([fact, value]) => [fact.replaceAll("_", " "), count(value as number)] as const)} />}
+      {stats.data !== undefined && (
+        <Facts of={[
+          ["Last position", count(stats.data.head)],
+          ["Deleted up to position", count(stats.data.trimmed)],
+          ["Retention", stats.data.retention_ms === null ? "none" : duration(stats.data.retention_ms)],
+          ["Forgotten tags", count(stats.data.forgotten)],
+          ["Sources that it reads", count(stats.data.sources)],
+          ["Subscriptions", count(stats.data.subscriptions)],
+          ["Saved projections", count(stats.data.projections)],
+        ]} />
+      )}
       <div class="filters">
         <Filter label="Type" value={of("type")} placeholder="OrderPlaced" onChange={(type) => setParams({ type })} />
         <Filter label="Tags" value={of("tag")} placeholder="order:17 customer:ada" onChange={(tag) => setParams({ tag })} />

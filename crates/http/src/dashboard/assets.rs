@@ -4,6 +4,6 @@
 pub(super) const FILES: &[(&str, &[u8])] = &[
     ("index.html", include_bytes!("../../dashboard/index.html")),
     ("icon-C96oJW2-.svg", include_bytes!("../../dashboard/assets/icon-C96oJW2-.svg")),
-    ("index-Bk1HOS0g.js", include_bytes!("../../dashboard/assets/index-Bk1HOS0g.js")),
-    ("style-GnaZjtsK.css", include_bytes!("../../dashboard/assets/style-GnaZjtsK.css")),
+    ("index-DCg_KCXK.js", include_bytes!("../../dashboard/assets/index-DCg_KCXK.js")),
+    ("style-BleIHagM.css", include_bytes!("../../dashboard/assets/style-BleIHagM.css")),
 ];
