@@ -45,6 +45,7 @@
 mod functions;
 mod limits;
 mod pattern;
+mod text_functions;
 
 mod context;
 mod tables;

@@ -10,9 +10,8 @@ use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags, Result};
 
 use crate::context::StatementContext;
-use crate::functions;
 use crate::limits::SqlLimits;
-use crate::tables;
+use crate::{functions, tables, text_functions};
 
 /// The instructions of SQLite between two checks of a statement.
 const CHECK_INSTRUCTIONS: i32 = 1_000;
@@ -20,8 +19,12 @@ const CHECK_INSTRUCTIONS: i32 = 1_000;
 /// The steps that these instructions claim from the budget of a request.
 const CHECK_STEPS: u64 = 4;
 
-/// Functions that are refused: they load code, or reach into SQLite.
-const REFUSED_FUNCTIONS: &[&str] = &["load_extension", "fts3_tokenizer"];
+/// Functions that are refused: they load code, reach into SQLite, or compare each part of one long
+/// argument with each part of another, within one instruction.
+const REFUSED_FUNCTIONS: &[&str] = &["load_extension", "fts3_tokenizer", "json_patch", "jsonb_patch"];
+
+/// The most bytes of the text of a statement.
+pub(crate) const STATEMENT_BYTES_MAX: usize = 256 << 10;
 
 /// Opens a connection for one statement.
 pub(crate) fn open(context: &Arc<StatementContext>, limits: &SqlLimits) -> Result<Connection> {
@@ -40,14 +43,14 @@ pub(crate) fn open(context: &Arc<StatementContext>, limits: &SqlLimits) -> Resul
     let value_bytes = i32::try_from(limits.value_bytes).unwrap_or(i32::MAX);
     for (limit, most) in [
         (Limit::SQLITE_LIMIT_LENGTH, value_bytes),
-        (Limit::SQLITE_LIMIT_SQL_LENGTH, 256 << 10),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, STATEMENT_BYTES_MAX as i32),
         (Limit::SQLITE_LIMIT_COLUMN, 200),
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, 100),
         (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 50),
         (Limit::SQLITE_LIMIT_VDBE_OP, 25_000),
         (Limit::SQLITE_LIMIT_FUNCTION_ARG, 100),
         (Limit::SQLITE_LIMIT_ATTACHED, 0),
-        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
+        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 250),
         (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 1_000),
         (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 1),
         (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
@@ -55,6 +58,7 @@ pub(crate) fn open(context: &Arc<StatementContext>, limits: &SqlLimits) -> Resul
         connection.set_limit(limit, most)?;
     }
     functions::register(&connection, context.database.now())?;
+    text_functions::register(&connection, limits.value_bytes as usize)?;
     for table in tables::all(context) {
         quire_vtab::register(&connection, table.name, table.table)?;
     }

@@ -10,7 +10,7 @@ use rusqlite::types::ValueRef;
 use crate::SqlValue;
 use crate::context::{StatementContext, invalid};
 use crate::limits::SqlLimits;
-use crate::sandbox;
+use crate::sandbox::{self, STATEMENT_BYTES_MAX};
 
 /// SQL over a database. Cheap to create: it holds the database and the limits.
 ///
@@ -132,6 +132,13 @@ impl Sql {
         begin: impl FnOnce(&[String]),
         mut row: impl FnMut(&[ValueRef<'_>]) -> ControlFlow<()>,
     ) -> Result<SqlSummary> {
+        let bytes = statement.text.len();
+        if bytes > STATEMENT_BYTES_MAX {
+            let message = format!(
+                "the text of the statement has {bytes} bytes, more than {STATEMENT_BYTES_MAX}: bind values as parameters, or join with a table"
+            );
+            return Err(Error::new(ErrorKind::TooCostly, message));
+        }
         let published = self.database.published();
         let at = statement.as_of.unwrap_or(published);
         if at > published {

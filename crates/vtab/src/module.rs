@@ -20,7 +20,7 @@ use rusqlite::{Connection, Error, Result};
 
 use crate::request::{ColumnSet, ScanFilter, ScanRequest};
 use crate::rows::{RowPage, RowSource};
-use crate::table::{FilterOp, PlannedFilter, VirtualTable, rows_left};
+use crate::table::{FilterOp, PlannedFilter, TableColumn, VirtualTable, rows_left};
 use crate::value::SqlValue;
 
 /// The rows of the first page. Later pages have more, so that a short answer reads little.
@@ -88,8 +88,11 @@ unsafe impl VTab<'_> for ConnectedTable {
     ) -> Result<(Cow<'static, CStr>, Self)> {
         let registered = Arc::clone(aux.ok_or_else(|| failed("the module has no table"))?);
         let columns = registered.table.columns().iter();
-        let columns: Vec<String> =
-            columns.map(|column| format!("\"{}\" {}", column.name, column.kind.declaration())).collect();
+        let declare = |column: &TableColumn| {
+            let hidden = if column.is_argument { " HIDDEN" } else { "" };
+            format!("\"{}\" {}{hidden}", column.name, column.kind.declaration())
+        };
+        let columns: Vec<String> = columns.map(declare).collect();
         let declared = CString::new(format!("CREATE TABLE x({})", columns.join(", ")));
         let declared = declared.map_err(|error| failed(error.to_string()))?;
         Ok((Cow::Owned(declared), ConnectedTable { base: sqlite3_vtab::default(), registered }))
@@ -206,7 +209,7 @@ fn plan(table: &dyn VirtualTable, info: &mut IndexInfo) -> Result<bool> {
     let (mut filters, mut text) = (Vec::new(), String::new());
     for (index, column, op, is_usable) in offered {
         if !is_usable {
-            if op == FilterOp::Match {
+            if op == FilterOp::Match || columns[column].is_argument {
                 return Ok(false);
             }
             continue;

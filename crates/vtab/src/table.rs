@@ -90,18 +90,27 @@ pub struct TableColumn {
     pub one_of: u64,
     /// Whether a scan takes all values of an `IN` at once. Otherwise, SQLite scans once for each.
     pub takes_list: bool,
+    /// Whether the column is an argument of a table-valued function: `name(value, …)` in a `FROM`
+    /// compares it by `=`, and `*` leaves it out.
+    pub is_argument: bool,
 }
 
 impl TableColumn {
     /// Returns a column that narrows no scan.
     pub const fn new(name: &'static str, kind: ColumnKind, about: &'static str) -> Self {
-        TableColumn { name, kind, about, filters: &[], one_of: 1, takes_list: false }
+        TableColumn { name, kind, about, filters: &[], one_of: 1, takes_list: false, is_argument: false }
     }
 
     /// Makes `filters` narrow scans.
     #[must_use]
     pub const fn filtered(self, filters: &'static [FilterOp], one_of: u64) -> Self {
         TableColumn { filters, one_of, ..self }
+    }
+
+    /// Makes the column an argument. A scan begins after all tables on which its arguments depend.
+    #[must_use]
+    pub const fn argument(self) -> Self {
+        TableColumn { is_argument: true, ..self }
     }
 
     /// Makes a scan take all values of an `IN` at once.

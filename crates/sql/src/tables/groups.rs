@@ -46,7 +46,6 @@ pub(super) const LAG: TableKind = TableKind {
 /// A group for one row.
 struct GroupRow {
     name: String,
-    partitions: u64,
     generation: u64,
     protocol: String,
 }
@@ -56,7 +55,6 @@ fn list(context: &StatementContext) -> Result<Vec<GroupRow>> {
         let shown = view.streams.groups().filter(|group| view.shows(ResourceKind::Group, group.name));
         let row = |group: quire::streams::GroupInfo<'_>| GroupRow {
             name: group.name.to_owned(),
-            partitions: group.partitions as u64,
             generation: u64::from(group.generation.get()),
             protocol: group.protocol.to_owned(),
         };
@@ -71,7 +69,10 @@ fn groups(context: &Arc<StatementContext>, request: &ScanRequest) -> Result<Box<
     Ok(context.once(move |page| {
         for group in list(&own)? {
             if names.as_ref().is_none_or(|names| names.contains(&group.name)) {
-                let (partitions, generation) = (SqlValue::count(group.partitions), SqlValue::count(group.generation));
+                // Those of objects that the client may describe.
+                let described = own.database.group(&group.name).describe()?;
+                let partitions = SqlValue::count(described.map_or(0, |group| group.offsets.len()) as u64);
+                let generation = SqlValue::count(group.generation);
                 page.push(key(&[&group.name]), [group.name.into(), partitions, generation, group.protocol.into()]);
             }
         }

@@ -4,21 +4,26 @@
 //! |---|---|---|
 //! | `events`, `event_tags` | the log along tags | the position of the statement |
 //! | `records` | the batches of partitions | the position of the statement |
-//! | `blocks`, `edges` | a snapshot of the graph | the position of the statement |
+//! | `blocks`, `edges`, `walk` | a snapshot of the graph | the position of the statement |
 //! | `commits`, `entries` | the log by position | the position of the statement |
+//! | `quire_tables`, `quire_columns` | this crate | - |
 //! | all others | the state | now |
 
+mod catalog;
 mod commits;
 mod edges;
 mod event_tags;
 mod events;
 mod graphs;
 mod groups;
+mod job_steps;
 mod jobs;
 mod queues;
 mod records;
+mod storage;
 mod stores;
 mod topics;
+mod walk;
 
 use std::sync::Arc;
 
@@ -61,12 +66,18 @@ const KINDS: &[&TableKind] = &[
     &groups::GROUPS,
     &groups::LAG,
     &jobs::JOBS,
+    &job_steps::JOB_STEPS,
     &queues::QUEUES,
     &graphs::GRAPHS,
     &graphs::BLOCKS,
     &edges::EDGES,
+    &walk::WALK,
     &commits::COMMITS,
     &commits::ENTRIES,
+    &storage::STATISTICS,
+    &storage::DAMAGE,
+    &catalog::TABLES,
+    &catalog::COLUMNS,
 ];
 
 /// A table with the context of its statement.
@@ -127,26 +138,36 @@ impl TableDescription {
                 table.name, table.about
             );
             for column in table.columns {
-                let kind = match column.kind {
-                    ColumnKind::Integer => "integer",
-                    ColumnKind::Text => "text",
-                    ColumnKind::Bytes => "text or blob",
-                };
-                let mut narrows: Vec<&str> = column.filters.iter().map(|filter| filter.symbol()).collect();
-                if column.filters.contains(&quire_vtab::FilterOp::Equal) {
-                    narrows.push("IN");
-                }
-                let narrows: Vec<String> = narrows.iter().map(|narrows| format!("`{narrows}`")).collect();
+                let kind = type_name(column.kind);
+                let narrows: Vec<String> = narrows(column).iter().map(|narrows| format!("`{narrows}`")).collect();
                 page += &format!("| `{}` | {kind} | {} | {} |\n", column.name, narrows.join(" "), column.about);
             }
             page += "\n";
         }
-        page += "### Functions\n\nAll functions of SQLite, except those that load code, and:\n\n| function | |\n|---|---|\n";
+        page += "### Functions\n\nAll functions of SQLite, except those that load code, `json_patch`, `jsonb_patch` and `unhex` with two arguments, and:\n\n| function | |\n|---|---|\n";
         for function in FUNCTIONS {
             page += &format!("| `{}` | {} |\n", function.call, function.about);
         }
         page
     }
+}
+
+/// Returns the name of a type.
+fn type_name(kind: ColumnKind) -> &'static str {
+    match kind {
+        ColumnKind::Integer => "integer",
+        ColumnKind::Text => "text",
+        ColumnKind::Bytes => "text or blob",
+    }
+}
+
+/// Returns the comparisons that narrow a scan.
+fn narrows(column: &TableColumn) -> Vec<&'static str> {
+    let mut narrows: Vec<&str> = column.filters.iter().map(|filter| filter.symbol()).collect();
+    if column.filters.contains(&quire_vtab::FilterOp::Equal) {
+        narrows.push("IN");
+    }
+    narrows
 }
 
 /// Returns a description of each table.

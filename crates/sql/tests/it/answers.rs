@@ -1,24 +1,25 @@
 //! Answers of statements: values, order, the position, and the traps of `MATCH`.
 
 use quire::events::NewEvent;
-use quire::{Commit, ErrorKind, Message, NewJob, Position};
+use quire::{Commit, ErrorKind, Message, NewBlock, NewEdge, NewJob, Position};
 use quire_sql::{Sql, SqlStatement, SqlValue, tables};
 
-use crate::fixture::{empty, filled, rows, shown};
+use crate::fixture::{empty, filled, from, rows, shown};
 
 #[test]
 fn every_table_has_rows_and_its_columns() {
     let filled = filled();
     for table in tables() {
-        let found = rows(&filled.database, &format!("SELECT * FROM {}", table.name));
-        assert!(!found.rows.is_empty(), "{} has rows", table.name);
-        let names: Vec<_> = table.columns.iter().map(|column| column.name).collect();
+        let from = from(&table);
+        let found = rows(&filled.database, &format!("SELECT * FROM {from}"));
+        // Nothing is damaged here.
+        assert_eq!(found.rows.is_empty(), table.name == "damage", "rows of {from}");
+        let names: Vec<_> =
+            table.columns.iter().filter(|column| !column.is_argument).map(|column| column.name).collect();
         assert_eq!(found.columns, names);
-        assert_eq!(found.summary.scanned, found.rows.len() as u64, "{}", table.name);
-        assert_eq!(
-            shown(&filled.database, &format!("SELECT count(*) FROM {}", table.name)),
-            found.rows.len().to_string()
-        );
+        assert_eq!(found.summary.scanned, found.rows.len() as u64, "{from}");
+        let count = shown(&filled.database, &format!("SELECT count(*) FROM {from}"));
+        assert_eq!(count, found.rows.len().to_string());
     }
 }
 
@@ -204,4 +205,78 @@ fn parameters_are_bound_by_number_and_by_name() {
     assert_eq!(message("SELECT ?1", &[]), "parameter ?1 has no value");
     assert_eq!(message("SELECT :a", &[]), "parameter :a has no value");
     assert_eq!(message("SELECT 1", &[SqlValue::Null]), "the statement has 0 parameters, and 1 values were given");
+}
+
+#[test]
+fn a_walk_takes_arguments_and_joins_other_tables() {
+    let filled = empty();
+    let mut commit = Commit::new();
+    for name in ["EWR", "IAH", "SFO", "HNL"] {
+        commit = commit.put_block("air", NewBlock::new(name, "airport"));
+    }
+    for (source, edge_type, target) in
+        [("EWR", "flies_to", "IAH"), ("IAH", "flies_to", "SFO"), ("SFO", "near", "HNL"), ("HNL", "flies_to", "nowhere")]
+    {
+        commit = commit.put_edge("air", NewEdge::new(source, edge_type, target).allow_missing(true));
+    }
+    filled.database.commit(&commit).expect("decided").committed().expect("accepted");
+    let shown = |text: &str| shown(&filled.database, text);
+    assert_eq!(
+        shown("SELECT name, depth, via FROM walk('air', 'EWR') ORDER BY depth"),
+        "EWR|0|NULL\nIAH|1|flies_to\nSFO|2|flies_to\nHNL|3|near\nNULL|4|flies_to"
+    );
+    let names = |arguments: &str| shown(&format!("SELECT group_concat(name) FROM walk({arguments})"));
+    assert_eq!(names("'air', 'EWR', 'outgoing', 'flies_to'"), "EWR,IAH,SFO");
+    assert_eq!(names("'air', 'HNL', 'incoming', 'near, flies_to', 2"), "HNL,SFO,IAH");
+    assert_eq!(names("'air', 'SFO', 'both', '', 1"), "SFO,HNL,IAH");
+    for none in ["'air', 'absent'", "'absent', 'EWR'", "'air', NULL", "'air', 'EWR', NULL"] {
+        assert_eq!(shown(&format!("SELECT count(*) FROM walk({none})")), "0", "{none}");
+    }
+    // A walk for each row of another table, whichever is named first.
+    let joined = "SELECT b.name, count(*) FROM walk('air', b.name) w, blocks b WHERE b.graph = 'air' \
+        GROUP BY b.name ORDER BY 1";
+    assert_eq!(shown(joined), "EWR|5\nHNL|2\nIAH|4\nSFO|3");
+    assert_eq!(
+        shown(
+            "SELECT p.name FROM walk('air', 'EWR') w JOIN blocks p ON p.graph = 'air' AND p.id = w.previous \
+        WHERE w.name = 'SFO'"
+        ),
+        "IAH"
+    );
+    for (arguments, message) in [
+        ("", "a graph and the name of a block"),
+        ("('air')", "a graph and the name of a block"),
+        ("('air', 'EWR', 'sideways')", "outgoing, incoming or both"),
+        ("('air', 'EWR', 'both', '', -1)", "from 0, not -1"),
+    ] {
+        let text = format!("SELECT * FROM walk{arguments}");
+        let error = Sql::over(&filled.database).query(&text, &[]).expect_err(&text);
+        assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains(message), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_job_has_its_steps() {
+    let filled = empty();
+    let queue = filled.database.queue("q");
+    queue.enqueue(NewJob::new("job")).expect("enqueued");
+    let job = queue.fetch("w", 1).expect("fetched").remove(0);
+    queue.fail(job.job, job.token, "no route", quire::jobs::Retry::Never).expect("failed");
+    assert_eq!(
+        shown(&filled.database, "SELECT what, state, attempt, worker, error FROM job_steps ORDER BY commit_position"),
+        "enqueued|pending|NULL|NULL|NULL\nleased|active|1|w|NULL\nfailed|dead|1|NULL|no route"
+    );
+    let joined = "SELECT count(*) FROM jobs j JOIN job_steps s ON s.job = j.id WHERE j.state = 'dead'";
+    assert_eq!(shown(&filled.database, joined), "3");
+}
+
+#[test]
+fn the_tables_and_columns_are_tables() {
+    let filled = empty();
+    let names: Vec<_> = tables().map(|table| table.name).collect();
+    assert_eq!(shown(&filled.database, "SELECT name FROM quire_tables"), names.join("\n"));
+    let of_lag = "SELECT name, type FROM quire_columns WHERE table_name = 'lag' AND number < 2 ORDER BY number";
+    assert_eq!(shown(&filled.database, of_lag), "consumer_group|text\nkind|text");
+    let arguments = "SELECT group_concat(name) FROM quire_columns WHERE is_argument";
+    assert_eq!(shown(&filled.database, arguments), "graph,start,direction,types,depth_max");
 }

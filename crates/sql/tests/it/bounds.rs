@@ -45,6 +45,8 @@ fn a_statement_changes_nothing_and_reaches_nothing_outside() {
         "SELECT FROM",
         "SELECT \"no such column\" FROM events",
         "SELECT readfile('/etc/passwd')",
+        "SELECT json_patch('{}', '{}')",
+        "SELECT unhex('61', ' ')",
     ] {
         refused(&sql, text, ErrorKind::Invalid, "");
     }
@@ -66,9 +68,26 @@ fn statements_without_an_end_are_ended() {
     let deep = format!("SELECT {}1{}", "(1 + ".repeat(500), ")".repeat(500));
     refused(&sql, &deep, ErrorKind::Invalid, "");
     let long = format!("SELECT '{}'", "x".repeat(300 << 10));
-    refused(&sql, &long, ErrorKind::TooCostly, "");
+    refused(&sql, &long, ErrorKind::TooCostly, "the text of the statement has 307209 bytes, more than 262144");
     let compound = vec!["SELECT 1"; 60].join(" UNION ALL ");
     refused(&sql, &compound, ErrorKind::Invalid, "");
+}
+
+#[test]
+fn one_call_of_a_function_takes_linear_time() {
+    let filled = filled();
+    let sql = Sql::over(&filled.database);
+    let (long, other) = ("printf('%.*c', 12000000, 'a')", "printf('%.*c', 4000000, 'a') || 'b'");
+    // Each of these would take minutes with SQLite's own functions.
+    for call in [
+        format!("instr({long}, {other})"),
+        format!("length(replace({long}, {other}, ''))"),
+        format!("length(trim({long}, {other}))"),
+    ] {
+        assert_eq!(sql.query(&format!("SELECT {call}"), &[]).expect("it ends").rows.len(), 1, "{call}");
+    }
+    let like = format!("SELECT {long} LIKE '{}'", "%a".repeat(200));
+    refused(&sql, &like, ErrorKind::Invalid, "LIKE or GLOB pattern too complex");
 }
 
 #[test]

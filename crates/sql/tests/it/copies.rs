@@ -11,10 +11,15 @@ use crate::fixture::{filled, rows};
 
 const CASES: usize = 400;
 
+/// Returns the tables that have rows without arguments and do not change while they are read.
+fn copyable() -> impl Iterator<Item = TableDescription> {
+    tables().filter(|table| !["walk", "damage", "statistics"].contains(&table.name))
+}
+
 /// Returns a database of SQLite with a copy of each table.
 fn copied(database: &quire::Database) -> Connection {
     let copy = Connection::open_in_memory().expect("opened");
-    for table in tables() {
+    for table in copyable() {
         let column = |column: &quire_sql::TableColumn| format!("\"{}\" {}", column.name, column.kind.declaration());
         let columns: Vec<_> = table.columns.iter().map(column).collect();
         copy.execute(&format!("CREATE TABLE {} ({})", table.name, columns.join(", ")), []).expect("created");
@@ -153,7 +158,7 @@ fn a_statement_has_the_answer_of_a_copied_table() {
     let filled = filled();
     let sql = Sql::over(&filled.database);
     let copy = copied(&filled.database);
-    for (number, table) in tables().enumerate() {
+    for (number, table) in copyable().enumerate() {
         let literals = Literals::of(&rows(&filled.database, &format!("SELECT * FROM {}", table.name)));
         for case in 0..cases() {
             let rng = &mut Rng::with_seed((number * 1_000_000 + case) as u64);

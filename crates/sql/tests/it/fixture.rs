@@ -5,7 +5,7 @@ use std::time::Duration;
 use quire::events::{EventId, NewEvent};
 use quire::jobs::Retry;
 use quire::{Commit, Database, Durability, Message, NewBlock, NewEdge, NewJob};
-use quire_sql::{Sql, SqlRows, SqlValue};
+use quire_sql::{Sql, SqlRows, SqlValue, TableDescription};
 
 /// A directory with its database.
 pub(crate) struct Filled {
@@ -69,6 +69,11 @@ pub(crate) fn filled() -> Filled {
     database.topic("u").create(1).expect("created");
     database.events("a").set_retention(Some(Duration::from_secs(86_400))).expect("set");
     filled
+}
+
+/// Returns the table as a `FROM` names it: `walk` with its arguments.
+pub(crate) fn from(table: &TableDescription) -> &'static str {
+    if table.name == "walk" { "walk('g', 'b1')" } else { table.name }
 }
 
 /// Runs a statement without parameters.

@@ -36,7 +36,7 @@ fn the_questions_of_the_page_have_answers() {
     for (flight, origin, plane, delay) in
         [("UA1", "EWR", "N14228", 42), ("UA2", "EWR", "N2", 4), ("UA3", "JFK", "N14228", 11)]
     {
-        let data = format!(r#"{{"origin":"{origin}","dest":"IAH","delay":{delay}}}"#);
+        let data = format!(r#"{{"origin":"{origin}","dest":"IAH","delay_minutes":{delay}}}"#);
         let event = NewEvent::new("Departed").tag(format!("flight:{flight}")).tag(format!("plane:{plane}")).data(data);
         let commit = Commit::new()
             .append("air/flights", [event])
