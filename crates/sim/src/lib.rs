@@ -24,6 +24,8 @@ mod disk;
 mod naive;
 mod panics;
 mod plan;
+#[cfg(test)]
+mod rules;
 mod run;
 #[cfg(test)]
 mod scenario;

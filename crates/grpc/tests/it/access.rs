@@ -5,3 +5,4 @@ mod methods;
 mod needs;
 mod parts;
 mod sessions;
+mod tenants;

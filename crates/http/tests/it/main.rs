@@ -24,5 +24,6 @@ mod served;
 mod server;
 mod sessions;
 mod sql;
+mod tenants;
 mod walks;
 mod workers;

@@ -34,5 +34,6 @@ mod server;
 mod sessions;
 mod settings;
 mod short_of_memory;
+mod tenants;
 mod tokens;
 mod versions;
