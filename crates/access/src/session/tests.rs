@@ -205,3 +205,29 @@ async fn a_server_that_saw_access_control_enabled_checks_its_clients_until_it_st
     access.drop_key(key.id()).expect("dropped");
     assert_eq!((root.is_live(), stats(&served.of(&root))), (false, Err(ErrorKind::NotPermitted)));
 }
+
+#[tokio::test]
+async fn each_user_has_idempotency_keys_of_its_own() {
+    let (_directory, _, served) = served();
+    served.owner().access().init("root").expect("enabled");
+    let begin = |user: &str| {
+        let access = served.owner().access();
+        access.create_user(user, &[]).expect("created");
+        let rule = AccessRule::allow(Operation::All, ResourceKind::Queue, RulePattern::Any);
+        access.add_rule(&RuleSubject::Principal(user.to_owned()), &rule).expect("added");
+        let lifetime = Some(Duration::from_secs(60));
+        let key = access.create_key(user, NewApiKey { lifetime, ..NewApiKey::default() }).expect("created");
+        served.session(&Credential::Key(key.reveal())).expect("valid")
+    };
+    let (ann, bob) = (begin("ann"), begin("bob"));
+    let commit = |session: &Session, payload: &'static str| {
+        let commit = quire::Commit::new().enqueue("q", NewJob::new(payload)).idempotency_key("order-17");
+        served.of(session).commit(&commit).expect("decided").committed()
+    };
+    let first = commit(&ann, "of ann").expect("accepted");
+    let other = commit(&bob, "of bob").expect("accepted");
+    assert!(!other.is_replay && other.at.position > first.at.position, "it is another key");
+    let again = commit(&ann, "of ann").expect("accepted");
+    assert!(again.is_replay && again.at == first.at);
+    commit(&bob, "of ann").expect_err("another commit with the key of bob");
+}

@@ -9,7 +9,7 @@
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Effects, Entry, EntryKind, ModelId, NewEntry, Position, Timestamp};
 
-use super::{Fingerprint, IdempotencyKey};
+use super::Fingerprint;
 
 const COMMIT_ANSWERED: EntryKind = EntryKind { model: ModelId::IDEMPOTENCY, kind: 1 };
 
@@ -20,7 +20,9 @@ pub(super) struct AnsweredCommit<'a> {
     pub(super) expires: Timestamp,
     /// The position of the oldest record whose key is kept.
     pub(super) kept_from: Position,
-    pub(super) key: IdempotencyKey<'a>,
+    /// The text by which the key is kept.
+    pub(super) text: &'a str,
+    pub(super) fingerprint: Fingerprint,
     /// The replies, encoded.
     pub(super) answer: &'a [u8],
 }
@@ -31,7 +33,7 @@ impl<'a> AnsweredCommit<'a> {
         let kept = effects.at().position.get() - self.kept_from.get();
         let mut head = Encoder::new();
         head.u64(self.expires.as_micros()).varint(kept);
-        head.raw(&self.key.fingerprint.0.to_le_bytes()).str(self.key.key);
+        head.raw(&self.fingerprint.0.to_le_bytes()).str(self.text);
         let body = &[head.as_slice(), self.answer];
         effects.push(NewEntry { kind: COMMIT_ANSWERED, tags: &[], sequenced: None, body });
     }
@@ -45,7 +47,7 @@ impl<'a> AnsweredCommit<'a> {
         let kept_from = entry.place.position.get().checked_sub(from.varint()?);
         let kept_from = kept_from.ok_or(CodecError { expected: "a position", bytes_left: 0 })?;
         let fingerprint = from.raw(16)?.try_into().expect("sixteen bytes");
-        let key = IdempotencyKey { fingerprint: Fingerprint(u128::from_le_bytes(fingerprint)), key: from.str()? };
-        Ok(AnsweredCommit { expires, kept_from: Position::new(kept_from), key, answer: from.rest() })
+        let (fingerprint, text) = (Fingerprint(u128::from_le_bytes(fingerprint)), from.str()?);
+        Ok(AnsweredCommit { expires, kept_from: Position::new(kept_from), text, fingerprint, answer: from.rest() })
     }
 }

@@ -82,7 +82,7 @@ impl IdempotencyKeys {
 
     /// Whether the key has an answer at a time, or another key of its hash has one.
     pub(crate) fn may_know(&self, key: &IdempotencyKey<'_>, time: Timestamp) -> bool {
-        self.find(self.hash(key.key)).is_some_and(|found| found.is_kept_at(time))
+        self.find(self.hash(&key.kept_text())).is_some_and(|found| found.is_kept_at(time))
     }
 
     /// The position of the newest commit of a key.
@@ -105,17 +105,18 @@ impl IdempotencyKeys {
         if let Err(refusal) = IdempotencyRefusal::check(key.key) {
             return Ok(KeyLookup::Refused(refusal));
         }
-        let found = self.find(self.hash(key.key)).filter(|found| found.is_kept_at(at.time));
+        let text = key.kept_text();
+        let found = self.find(self.hash(&text)).filter(|found| found.is_kept_at(at.time));
         let Some(place) = found.map(KeptKey::place) else { return Ok(KeyLookup::Unknown) };
         let damaged = |message: String| ReadError::damaged(Some(place), message);
         let entry = history.entry(place)?;
         let entry = entry.ok_or_else(|| damaged("the answer of an idempotency key is missing".to_owned()))?;
         let unreadable = |error: CodecError| damaged(format!("the answer of an idempotency key: {error}"));
         let first = AnsweredCommit::decode(&entry).map_err(unreadable)?;
-        if first.key.key != key.key {
+        if first.text != text {
             return Ok(KeyLookup::Unknown);
         }
-        if first.key.fingerprint != key.fingerprint {
+        if first.fingerprint != key.fingerprint {
             let refusal = IdempotencyRefusal::KeyReused { key: key.key.into(), position: place.position };
             return Ok(KeyLookup::Refused(refusal));
         }
@@ -138,7 +139,8 @@ impl IdempotencyKeys {
         AnsweredCommit {
             expires: at.time.plus_micros(retention_micros),
             kept_from: self.kept_from(settings, at),
-            key,
+            text: &key.kept_text(),
+            fingerprint: key.fingerprint,
             answer: answer.as_slice(),
         }
         .push(effects);
@@ -165,7 +167,7 @@ impl IdempotencyKeys {
             self.forget_oldest();
         }
         self.keep(KeptKey {
-            hash: self.hash(answered.key.key),
+            hash: self.hash(answered.text),
             position: entry.place.position.get(),
             expires_micros: answered.expires.as_micros(),
             index: entry.place.index,

@@ -21,6 +21,8 @@ mod refusal;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 pub(crate) use keys::{IdempotencyKeys, KeyLookup};
 pub use refusal::IdempotencyRefusal;
 
@@ -30,10 +32,26 @@ pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 /// The key of a commit, by which a second copy of the commit is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdempotencyKey<'k> {
+    /// The principal whose key it is; empty for the owner of the database, and while access control
+    /// is disabled. Principals have keys of their own: none learns which keys others use.
+    pub principal: &'k str,
     /// The key: text of 1 to [`IDEMPOTENCY_KEY_BYTES_MAX`] bytes without control characters.
     pub key: &'k str,
     /// The fingerprint of the request, which tells a second copy from another request.
     pub fingerprint: Fingerprint,
+}
+
+/// Between a principal and its key. No key of a client has a control character.
+const SEPARATOR: char = '\u{1f}';
+
+impl IdempotencyKey<'_> {
+    /// The text by which the key is kept.
+    pub(crate) fn kept_text(&self) -> Cow<'_, str> {
+        match self.principal {
+            "" => Cow::Borrowed(self.key),
+            principal => Cow::Owned(format!("{principal}{SEPARATOR}{}", self.key)),
+        }
+    }
 }
 
 /// The fingerprint of a request: equal requests have equal ones, whatever front end they came

@@ -39,7 +39,7 @@ fn pass(clock: &ManualClock, ms: u64) {
 #[track_caller]
 fn keyed(shard: &Shard, key: &str, commands: Commands<'_, '_>) -> (DecidedCommit, Replies) {
     let fingerprint = commands.fingerprint();
-    let commands = Commands { idempotency_key: Some(IdempotencyKey { key, fingerprint }), ..commands };
+    let commands = Commands { idempotency_key: Some(IdempotencyKey { principal: "", key, fingerprint }), ..commands };
     let mut replies = Replies::default();
     let decided =
         shard.commit(shard.log().clock().now(), &PermittedCommands::by_owner(commands), &mut replies).expect("decided");
@@ -313,7 +313,7 @@ fn the_keys_are_those_of_a_naive_map_whatever_is_saved_replayed_and_compacted() 
             time += random.u64(0..40) * 1_000;
             let at = Timestamp::from_micros(time);
             let text = random.u8(0..12).to_string();
-            let key = IdempotencyKey { key: &text, fingerprint: Fingerprint(random.u128(0..3)) };
+            let key = IdempotencyKey { principal: "", key: &text, fingerprint: Fingerprint(random.u128(0..3)) };
             let newest = naive.iter().rev().find(|(_, (known, ..))| *known == text);
             let expected = match newest.filter(|(_, (_, _, end))| time < *end) {
                 None => Ok(None),
@@ -363,7 +363,7 @@ fn a_key_takes_at_most_a_hundred_bytes_of_memory_and_the_number_of_keys_is_bound
     let mut world = KeyWorld { log: MemoryLog::new(), keys: IdempotencyKeys::new(7) };
     let time = Timestamp::from_millis(1_790_000_000_000);
     for number in 0..40_000u32 {
-        let key = IdempotencyKey { key: &format!("{number:0>200}"), fingerprint: Fingerprint(0) };
+        let key = IdempotencyKey { principal: "", key: &format!("{number:0>200}"), fingerprint: Fingerprint(0) };
         world.store(settings, key, time);
         let memory = world.keys.memory();
         assert!(memory.keys <= 10_000);
@@ -377,7 +377,7 @@ fn a_key_takes_at_most_a_hundred_bytes_of_memory_and_the_number_of_keys_is_bound
 fn no_part_of_saved_keys_can_be_read() {
     let mut world = KeyWorld { log: MemoryLog::new(), keys: IdempotencyKeys::new(7) };
     for key in ["a", "b"] {
-        let key = IdempotencyKey { key, fingerprint: Fingerprint(1) };
+        let key = IdempotencyKey { principal: "", key, fingerprint: Fingerprint(1) };
         world.store(IdempotencySettings::default(), key, Timestamp::from_millis(1_790_000_000_000));
     }
     let bytes = saved(&world.keys);

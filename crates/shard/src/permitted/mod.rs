@@ -45,6 +45,12 @@ pub trait Permissions: Debug + Send + Sync {
         None
     }
 
+    /// The name of the client, whose idempotency keys are its own. Default: those of the owner of
+    /// the database.
+    fn principal(&self) -> Option<&str> {
+        None
+    }
+
     /// Notes that the client was refused for a missing permission, for an audit.
     fn denied(&self, _: &PermissionRefusal) {}
 
@@ -105,6 +111,11 @@ impl Guard {
     /// The client as the creator of later work: see [`Permissions::creator`].
     pub fn creator(&self) -> Option<Creator> {
         self.permissions.creator()
+    }
+
+    /// The name of the client: see [`Permissions::principal`].
+    pub fn principal(&self) -> Option<&str> {
+        self.permissions.principal()
     }
 
     /// Notes a refusal: see [`Permissions::denied`].

@@ -377,7 +377,7 @@ fn the_answer_to_an_idempotency_key_needs_the_permissions_of_the_commit() {
     let shard = open(directory.path());
     let jobs = [jobs::Command::Enqueue { queue: "work", job: JobSpec::new(b"") }];
     let commands = of_jobs(&jobs);
-    let key = IdempotencyKey { key: "order-17", fingerprint: commands.fingerprint() };
+    let key = IdempotencyKey { principal: "", key: "order-17", fingerprint: commands.fingerprint() };
     let keyed = Commands { idempotency_key: Some(key), ..commands };
     commit(&shard, PermittedCommands::by_owner(keyed)).0.expect("accepted");
     let refused = commit(&shard, given([]).permit(keyed)).0;
