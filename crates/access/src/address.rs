@@ -48,7 +48,8 @@ impl FromStr for ListenAddress {
             Some("") => Err(format!("the path is missing: expected {UNIX}PATH")),
             Some(path) => Ok(ListenAddress::Unix(path.into())),
             None => {
-                let mut addresses = text.to_socket_addrs().map_err(|error| error.to_string())?;
+                let invalid = |error| format!("{error}: expected HOST:PORT, like 127.0.0.1:7070, or {UNIX}PATH");
+                let mut addresses = text.to_socket_addrs().map_err(invalid)?;
                 addresses.next().map(ListenAddress::Tcp).ok_or_else(|| "the name has no address".to_owned())
             }
         }

@@ -5,7 +5,7 @@
 //! [`Session`] of the key. A browser session ends with that session, 12 hours after it began, and
 //! after 30 minutes without a request. It is in memory only: a restart of the server ends it. The
 //! number of sessions is bounded. A new one beyond the bound ends the one that was used least
-//! recently: of the same principal, if that has many.
+//! recently: of the same principal, if that has many. Streams end with their browser session.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -66,6 +66,7 @@ impl BrowserSessions {
         });
         let principal = session.principal().map_or_else(Arc::default, |principal| Arc::clone(&principal.name));
         let ends = now.plus_micros(micros_of(BROWSER_SESSION));
+        let session = session.until(ends);
         let mut sessions = self.lock();
         sessions.retain(|_, known| known.is_live(now));
         let is_own = |known: &BrowserSession| known.principal == principal;
@@ -93,13 +94,19 @@ impl BrowserSessions {
         Some(known.session.clone())
     }
 
-    /// Ends the session of a token.
+    /// Ends the session of a token, with its streams.
     pub fn end(&self, token: &str) {
         self.lock().remove(&hash_of(token));
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TokenHash, BrowserSession>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for BrowserSession {
+    fn drop(&mut self) {
+        self.session.end();
     }
 }
 

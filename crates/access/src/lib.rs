@@ -30,6 +30,7 @@
 //! * [`TokenVerifier`]: bearer tokens of an OpenID provider.
 //! * [`SessionCache`]: the session of a request by its `Authorization` fields.
 //! * [`BrowserSessions`]: sessions that browsers present as a cookie.
+//! * [`Forwarder`]: requests that a node of a cluster forwards to the leader.
 //! * [`BoxedFuture`]: a server's future.
 //!
 //! # What is not here
@@ -58,6 +59,7 @@ mod authorization;
 mod browser_sessions;
 mod connection;
 mod fetch_turns;
+mod forwarding;
 mod oidc;
 mod quotas;
 mod records;
@@ -81,6 +83,7 @@ pub use authorization::SessionCache;
 pub use browser_sessions::{BROWSER_SESSION, BROWSER_SESSION_IDLE, BrowserSessions};
 pub use connection::{Connection, FirstRequest};
 pub use fetch_turns::{FetchTurn, FetchTurns};
+pub use forwarding::{ForwardOrigin, ForwardedRequest, Forwarder, LeaderConnector};
 pub use future::BoxedFuture;
 pub use halves::{StreamReader, StreamWriter};
 pub use handles::{LOG_HANDLES, raise_handle_limit, share_out};

@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::time::{Instant, timeout_at};
 
 use crate::address::ListenAddress;
+use crate::forwarding::ForwardQueue;
 use crate::peer::Peer;
 use crate::places::{ConnectionLimits, ConnectionPlace, Places};
 use crate::settings::ConnectionSettings;
@@ -32,6 +33,7 @@ pub struct Listener {
     address: ListenAddress,
     places: Arc<Places>,
     tls: Option<(Arc<ServerTls>, TlsProtocol)>,
+    forwarded: ForwardQueue,
 }
 
 /// A connection that was admitted, before its handshake.
@@ -96,7 +98,8 @@ impl Listener {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, problems.join("; ")));
         }
         let (socket, address) = listen(address).await.map_err(|error| named(address, &error))?;
-        Ok(Listener { socket, address, places: Places::new(settings, reserve), tls: None })
+        let (places, forwarded) = (Places::new(settings, reserve), ForwardQueue::default());
+        Ok(Listener { socket, address, places, tls: None, forwarded })
     }
 
     /// Listens on another address too. Both listeners share the limits and the counts.
@@ -105,7 +108,8 @@ impl Listener {
     /// When it can't listen on the address; the message names the address.
     pub async fn and_on(&self, address: &ListenAddress) -> io::Result<Self> {
         let (socket, address) = listen(address).await.map_err(|error| named(address, &error))?;
-        Ok(Listener { socket, address, places: Arc::clone(&self.places), tls: None })
+        let (places, forwarded) = (Arc::clone(&self.places), ForwardQueue::default());
+        Ok(Listener { socket, address, places, tls: None, forwarded })
     }
 
     /// Gives every connection TLS, for this protocol.
@@ -140,10 +144,27 @@ impl Listener {
         self.places.limits()
     }
 
-    /// Admits the next connection. Beyond the limits, an idle connection is closed for it. Without
-    /// an idle connection, the new one is closed at once, and counted.
-    /// Dropping the future loses no connection.
+    /// The places of its connections.
+    pub(crate) fn places(&self) -> &Arc<Places> {
+        &self.places
+    }
+
+    /// The connections that other nodes forward.
+    pub(crate) fn forwarded(&self) -> &ForwardQueue {
+        &self.forwarded
+    }
+
+    /// Admits the next connection, of its own socket or forwarded. Beyond the limits, an idle
+    /// connection is closed for it. Without an idle connection, the new one is closed at once, and
+    /// counted. Dropping the future loses no connection.
     pub async fn accept(&self) -> Admission {
+        tokio::select! {
+            admission = self.accept_from_socket() => admission,
+            admission = self.forwarded.next() => admission,
+        }
+    }
+
+    async fn accept_from_socket(&self) -> Admission {
         loop {
             self.places.settled().await;
             let accepted = match &self.socket {
@@ -172,6 +193,11 @@ impl Listener {
 }
 
 impl Admission {
+    /// A connection whose handshake is done.
+    pub(crate) fn forwarded(stream: Stream, peer: Peer, place: ConnectionPlace) -> Self {
+        Admission { stream, peer, place, tls: None }
+    }
+
     /// The place of the connection.
     pub fn place(&self) -> &ConnectionPlace {
         &self.place

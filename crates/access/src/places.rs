@@ -18,10 +18,12 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use quire::system::Principal;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::activity::ConnectionActivity;
+use crate::forwarding::ForwardedClient;
 use crate::peer::{Origin, Peer};
 use crate::settings::ConnectionSettings;
 use crate::statistics::{ConnectionCounters, Refusal};
@@ -65,6 +67,8 @@ pub struct ConnectionPlace {
     id: u64,
     kind: PlaceKind,
     activity: ConnectionActivity,
+    /// The client, if another node forwards the connection.
+    forwarded: Option<ForwardedClient>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -114,7 +118,8 @@ impl Places {
         let mut taken = self.taken();
         taken.count += 1;
         let id = taken.count;
-        let place = |kind| ConnectionPlace { places: Arc::clone(self), id, kind, activity: activity.clone() };
+        let place =
+            |kind| ConnectionPlace { places: Arc::clone(self), id, kind, activity: activity.clone(), forwarded: None };
         let Some(refusal) = self.refusal(&mut taken, origin) else {
             taken.ordinary += 1;
             taken.by_origin.entry(origin).or_default().insert(id, activity.clone());
@@ -220,6 +225,27 @@ impl ConnectionPlace {
     /// Whether the connection was admitted beyond the limits, for health and metrics only.
     pub fn is_reserved(&self) -> bool {
         matches!(self.kind, PlaceKind::Reserved)
+    }
+
+    /// Whether another node of the cluster forwards the connection. That node has checked where its
+    /// requests come from, and they are not forwarded again.
+    pub fn is_forwarded(&self) -> bool {
+        self.forwarded.is_some()
+    }
+
+    /// The principal that the connection has verified: that of its certificate or of the operating
+    /// system, or the one that the forwarding node has authenticated.
+    pub fn verified(&self, peer: &Peer) -> Option<Principal> {
+        match &self.forwarded {
+            Some(client) => client.principal.clone(),
+            None => peer.verified(),
+        }
+    }
+
+    /// The place of the forwarded connection of this client.
+    pub(crate) fn of_forwarded(mut self, client: ForwardedClient) -> Self {
+        self.forwarded = Some(client);
+        self
     }
 
     /// Waits until another connection needs the place.

@@ -6,6 +6,8 @@ use clap::Args;
 use quire::Builder;
 use quire::tools::GraphMemory;
 
+use crate::text::parse_bytes;
+
 /// The bound on the memory of graphs in a server: its clients decide how large the graphs are.
 const SERVER_BYTES_MAX: u64 = 512 << 20;
 
@@ -14,7 +16,7 @@ const SERVER_BYTES_MAX: u64 = 512 << 20;
 pub(crate) struct GraphMemoryArgs {
     /// Most bytes of blocks and edges that graphs keep on the heap; the rest goes to mapped files
     /// [default: 536870912 for a server, otherwise unlimited]
-    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, hide_short_help = true)]
     graph_memory: Option<u64>,
 }
 

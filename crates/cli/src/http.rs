@@ -31,6 +31,11 @@ enum DashboardArg {
 }
 
 impl HttpArgs {
+    /// Whether the server has the dashboard.
+    pub(crate) fn has_dashboard(&self) -> bool {
+        matches!(self.dashboard, DashboardArg::Full)
+    }
+
     /// Returns the validated settings.
     ///
     /// # Errors

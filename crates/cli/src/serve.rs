@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use quire::{Database, OpenedDatabase, Recovery};
-use quire_access::ServerTls;
+use quire_access::{Forwarder, ServerTls};
 use tracing::{info, warn};
 
 use crate::cluster::{ClusterArgs, NodePlan, ServedNode};
@@ -31,7 +31,7 @@ use crate::settings::{ServerSetting, SettingSource};
 use crate::stop::StopReason;
 use crate::stopwatch::Stopwatch;
 use crate::storage::StorageArgs;
-use crate::text::counted;
+use crate::text::{counted, grouped};
 use crate::tls::{TlsArgs, TlsWatch, log_certificate};
 use crate::watch::{DatabaseWatch, log_damage};
 
@@ -129,16 +129,16 @@ impl Serve {
             #[cfg(feature = "otlp")]
             export: &mut export,
         };
-        let mut ended = self.serve(plan.as_ref(), tls, &mut session, out)?;
+        let mut ended = self.serve(plan.as_mut(), tls, &mut session, out)?;
         while let (ServeEnd::NeedsFiles(addresses), Some(known)) = (ended, &plan) {
             writeln!(out, "the leader no longer has the next records of this node: receiving its files")?;
             out.flush()?;
-            let again = known.after_files(&addresses);
+            let mut again = known.after_files(&addresses);
             again.receive(&self.data)?;
             plan = Some(again);
             let tls = self.tls.load()?;
             self.check_exposure(tls.as_ref())?;
-            ended = self.serve(plan.as_ref(), tls, &mut session, out)?;
+            ended = self.serve(plan.as_mut(), tls, &mut session, out)?;
         }
         #[cfg(feature = "otlp")]
         export.into_iter().for_each(crate::otlp::OtlpExport::end);
@@ -153,7 +153,7 @@ impl Serve {
     /// Serves the database once, until the server is stopped or the node needs other files.
     fn serve(
         &self,
-        plan: Option<&NodePlan>,
+        mut plan: Option<&mut NodePlan>,
         tls: Option<Arc<ServerTls>>,
         session: &mut ServeSession<'_>,
         out: &mut dyn Write,
@@ -168,14 +168,15 @@ impl Serve {
         let opening = self.graph_memory.of_server(builder).open_and_report()?;
         log_recovery(&opening, opening_watch.elapsed());
         let OpenedDatabase { database, recovery, .. } = opening;
-        plan.iter().try_for_each(|plan| plan.settle(&self.data))?;
+        plan.iter_mut().try_for_each(|plan| plan.settle(&database, &self.data))?;
         log_mode(&self.data);
         if let Some(tls) = &tls {
             log_certificate(tls);
         }
-        let servers =
-            Servers::start(&database, Some(&self.data), &self.addresses, self.server_settings()?, tls, tokens)?;
-        let node = plan.map(|plan| plan.start(&database, &self.data, servers.addresses())).transpose()?;
+        let (forwarding, settings) = (Forwarder::default(), self.server_settings()?);
+        let forwards = plan.is_some().then_some(&forwarding);
+        let servers = Servers::start(&database, Some(&self.data), &self.addresses, settings, tls, tokens, forwards)?;
+        let node = plan.map(|plan| plan.start(&database, &self.data, servers.addresses(), &forwarding)).transpose()?;
         #[cfg(feature = "otlp")]
         session.export.iter_mut().for_each(|export| export.export_metrics(servers.metrics()));
         let has_access_control = database.access().rules().is_enabled();
@@ -189,6 +190,9 @@ impl Serve {
         }
         writeln!(out, "durability  {}", database.durability())?;
         tell_addresses(out, servers.addresses(), has_access_control)?;
+        if self.http.has_dashboard() {
+            tell_dashboard(out, servers.addresses())?;
+        }
         writeln!(out, "serving until Ctrl-C")?;
         out.flush()?;
         let status = format!("serving {}", self.data.display());
@@ -341,8 +345,10 @@ fn millis(duration: Duration) -> u64 {
 fn log_recovery(opening: &OpenedDatabase, took: Duration) {
     let OpenedDatabase { recovery, replayed, .. } = opening;
     let (records, segments) = (recovery.records, recovery.segments as u64);
-    let is_unclean = *replayed > 0 || recovery.cut.is_some();
-    let after = if is_unclean { " after an unclean stop" } else { "" };
+    let after = match *replayed {
+        0 => String::new(),
+        replayed => format!(", {} of them after the last checkpoint", grouped(replayed)),
+    };
     let (records_text, segments_text) = (counted(records, "record"), counted(segments, "segment"));
     let ms = millis(took);
     info!(target: TARGET, records, segments, replayed, ms, "recovered {records_text} in {segments_text}{after}, in {ms} ms");
@@ -410,6 +416,14 @@ pub(crate) fn tell_addresses(out: &mut dyn Write, addresses: &Addresses, has_acc
         }
     }
     Ok(())
+}
+
+/// Prints the address of the dashboard for a browser on this machine.
+pub(crate) fn tell_dashboard(out: &mut dyn Write, addresses: &Addresses) -> Result {
+    match addresses.http.url() {
+        Some(url) => Ok(writeln!(out, "dashboard   {url}/")?),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -62,6 +62,19 @@ impl ServedAddress {
         ServedAddress { address, transport }
     }
 
+    /// The URL for programs on this machine, without a path; `None` for a Unix socket.
+    pub(crate) fn url(&self) -> Option<String> {
+        let address = self.tcp()?;
+        let scheme = match self.transport {
+            Transport::Plain | Transport::ByCertificate => "http",
+            Transport::Tls | Transport::MutualTls => "https",
+        };
+        Some(match address.ip().is_unspecified() {
+            true => format!("{scheme}://localhost:{}", address.port()),
+            false => format!("{scheme}://{address}"),
+        })
+    }
+
     /// Whether programs on other machines can use the server without credentials.
     pub(crate) fn is_open(&self) -> bool {
         !self.address.is_local() && self.transport != Transport::MutualTls

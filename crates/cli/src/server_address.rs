@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use quire_access::ListenAddress;
 
+use crate::failure::CommandError;
+
 /// The address of a running server, as a client takes it. Written as `http://127.0.0.1:7070`,
 /// `https://db.example:7070`, `127.0.0.1:7070` or `unix:/run/quire.sock`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +15,26 @@ pub(crate) struct ServerAddress(String);
 impl ServerAddress {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// The variable with the address of the server, for commands that get none.
+const VARIABLE: &str = "QUIRE_HTTP";
+
+impl ServerAddress {
+    /// The address in the variable `QUIRE_HTTP`.
+    ///
+    /// # Errors
+    /// When the variable has none, or an invalid one.
+    pub(crate) fn of_environment() -> Result<Self, CommandError> {
+        match std::env::var(VARIABLE) {
+            Ok(text) if !text.is_empty() => text.parse().map_err(|problem| {
+                CommandError::new(format!("{VARIABLE} is {text:?}, which is not the address of a server: {problem}"))
+            }),
+            _ => Err(CommandError::new(format!(
+                "no database was given: give --data DIR or --http URL, or set {VARIABLE} to the URL of a server"
+            ))),
+        }
     }
 }
 

@@ -10,7 +10,9 @@ use std::time::Duration;
 use clap::Args;
 use quire::Database;
 use quire_access::budget::ByteBudget;
-use quire_access::{ConnectionLimits, ServerTls, StatementTurns, TlsSettings, TokenVerifier, Traffic, check_address};
+use quire_access::{
+    ConnectionLimits, Forwarder, ServerTls, StatementTurns, TlsSettings, TokenVerifier, Traffic, check_address,
+};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -120,6 +122,7 @@ impl Servers {
         mut settings: ServerSettings,
         tls: Option<Arc<ServerTls>>,
         tokens: Option<Arc<TokenVerifier>>,
+        forwarding: Option<&Forwarder>,
     ) -> Result<Self> {
         let protection = ServerProtection {
             requires_certificates: None,
@@ -165,6 +168,14 @@ impl Servers {
             http.counting(Arc::clone(&traffic)),
             grpc.counting(Arc::clone(&traffic)),
         );
+        let (kafka, http, grpc) = match forwarding {
+            None => (kafka, http, grpc),
+            Some(forwarding) => (
+                kafka.with_forwarding(forwarding.clone()),
+                http.with_forwarding(forwarding.clone()),
+                grpc.with_forwarding(forwarding.clone()),
+            ),
+        };
         let kafka_counters = kafka.counters();
         let (kafka_settings, http_settings) = (kafka.settings_handle(), http.settings_handle());
         let grpc_limits = grpc.limits();

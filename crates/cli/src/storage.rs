@@ -4,6 +4,8 @@
 use clap::Args;
 use quire::Settings;
 
+use crate::text::parse_bytes;
+
 /// The flags. A flag that is not given leaves the value of the profile.
 #[derive(Debug, Args)]
 pub(crate) struct StorageArgs {
@@ -17,23 +19,23 @@ pub(crate) struct StorageArgs {
     compress_bytes_min: Option<usize>,
     /// Largest size of the log; the oldest records of topics are deleted to stay below it [default:
     /// unlimited]
-    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, hide_short_help = true)]
     log_bytes_max: Option<u64>,
     /// Length of a segment file [default: set by the profile]
-    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, hide_short_help = true)]
     segment_bytes: Option<u64>,
     /// Largest commit [default: 16 MiB, or the limit of a smaller segment]
-    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, hide_short_help = true)]
     commit_bytes_max: Option<u64>,
     /// Milliseconds between background syncs with `--durability os` [default: 100]
     #[arg(long, value_name = "MS", hide_short_help = true)]
     sync_interval_ms: Option<u64>,
     /// Bytes of log between two checkpoints; a restart replays about as many [default: set by the
     /// profile]
-    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, hide_short_help = true)]
     checkpoint_bytes: Option<u64>,
     /// Largest state that a checkpoint saves while commits wait [default: set by the profile]
-    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, hide_short_help = true)]
     checkpoint_pause_bytes: Option<u64>,
     /// Milliseconds for which superseded history is kept: of finished jobs and of offsets [default:
     /// 604800000]
@@ -55,11 +57,11 @@ pub(crate) struct StorageArgs {
     segments_open_max: Option<usize>,
     /// Most bytes of unpacked segments that stay in memory without a reader [default: set by the
     /// profile]
-    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, hide_short_help = true)]
     unpacked_bytes_max: Option<u64>,
     /// Rate at which sealed segments are verified in the background; 0 verifies none [default: set
     /// by the profile]
-    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, hide_short_help = true)]
     scrub_bytes_per_second: Option<u64>,
     /// Most partitions of all topics [default: 200000]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
@@ -68,7 +70,7 @@ pub(crate) struct StorageArgs {
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     groups_max: Option<u64>,
     /// Most bytes of committed offsets and their notes [default: 268435456]
-    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, hide_short_help = true)]
     offset_bytes_max: Option<u64>,
     /// Most event stores [default: 1000000]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
@@ -81,11 +83,11 @@ pub(crate) struct StorageArgs {
     graphs_max: Option<u64>,
     /// Most bytes of jobs in memory, with the names of their groups and their unique keys [default:
     /// 536870912]
-    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, hide_short_help = true)]
     job_bytes_max: Option<u64>,
     /// Most bytes of sources, saved projections, forgotten tags and subscriptions of event stores
     /// in memory [default: 268435456]
-    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, hide_short_help = true)]
     store_bytes_max: Option<u64>,
     /// Milliseconds for which the idempotency key of a commit is kept [default: 86400000]
     #[arg(long, value_name = "MS", hide_short_help = true)]

@@ -94,7 +94,10 @@ impl ClientError {
             Err(_) => ClientError {
                 status,
                 retry_after,
-                ..ClientError::foreign(address, format_args!("status {status} without a problem"))
+                ..ClientError::foreign(
+                    address,
+                    format_args!("status {status} in another form than Quire's; give the address of --http"),
+                )
             },
         }
     }

@@ -33,5 +33,5 @@ pub use agreement::{
     RecordPlace, Shipment, Vote,
 };
 pub use driver::{ChangeOutcome, MemberStatus, NodeNotice, NodeObserver, NodeParts, NodeStatus, RunningMember};
-pub use net::{DiscoveredCluster, FetchedFiles, JoinError, NodeFiles, PeerIdentity, discover, fetch_files};
+pub use net::{ClusterIdentity, FetchedFiles, JoinError, NodeFiles, PeerIdentity, discover, fetch_files};
 pub use shard::{ChangeRefusal, InvalidPacket, NodeIdentity, PeerPacket, ShardNode};

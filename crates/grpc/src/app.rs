@@ -16,7 +16,7 @@ use quire_access::{BoundedRequest, FetchTurns, ReadTurns, ServedDatabase, Sessio
 use tokio::sync::{mpsc, watch};
 use tonic::Status;
 
-use crate::error::session_ended;
+use crate::error::{not_leader, session_ended, stopping};
 
 /// Keeps the server waiting for its calls: what holds a database has one, and drops it last.
 #[derive(Debug, Clone)]
@@ -155,9 +155,13 @@ impl App {
         Arc::new(App { database, session, components: Arc::clone(&self.components) })
     }
 
-    /// Waits until the server is stopping.
-    pub(crate) async fn closing(&self) {
-        closing(self.components.closed.clone()).await;
+    /// Waits until the server is stopping, or this node of a cluster does not lead. Returns the
+    /// status of a stream that ends then.
+    pub(crate) async fn closing(&self) -> Status {
+        tokio::select! {
+            () = closing(self.components.closed.clone()) => stopping(),
+            () = self.components.served.deposed() => not_leader(self.owner()),
+        }
     }
 
     /// Checks that the session of the call goes on.

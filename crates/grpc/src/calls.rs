@@ -9,15 +9,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use quire_access::{ArrivalDeadline, ConnectionSettings};
+use quire_access::{ArrivalDeadline, BoxedFuture, ConnectionSettings};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tonic::codegen::{Body as HttpBody, Service};
 use tonic::service::Routes;
 
+use crate::app::ServiceComponents;
 use crate::connections::CallOrigin;
-use crate::error;
+use crate::{error, forwarding};
 
 /// The calls in which a client sends messages at any time.
 const CLIENT_STREAMS: [&str; 2] = ["/quire.v1.Jobs/Work", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];
@@ -30,18 +31,20 @@ const PREFIX_BYTES: usize = 5;
 pub(crate) struct Calls {
     routes: Routes,
     settings: Arc<ConnectionSettings>,
+    // Dropped after the services.
+    components: Arc<ServiceComponents>,
 }
 
 impl Calls {
-    pub(crate) fn new(routes: Routes, settings: ConnectionSettings) -> Self {
-        Calls { routes: routes.prepare(), settings: Arc::new(settings) }
+    pub(crate) fn new(routes: Routes, settings: ConnectionSettings, components: Arc<ServiceComponents>) -> Self {
+        Calls { routes: routes.prepare(), settings: Arc::new(settings), components }
     }
 }
 
 impl Service<Request<Body>> for Calls {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = <Routes as Service<Request<ArrivingMessages>>>::Future;
+    type Future = BoxedFuture<Result<Response<Body>, Infallible>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Service::<Request<ArrivingMessages>>::poll_ready(&mut self.routes, context)
@@ -54,11 +57,19 @@ impl Service<Request<Body>> for Calls {
         let messages = |body| ArrivingMessages {
             body,
             settings: Arc::clone(&self.settings),
-            origin,
+            origin: origin.clone(),
             progress: MessageProgress { is_stream, ..MessageProgress::default() },
             deadline: ArrivalDeadline::default(),
         };
-        self.routes.call(request.map(messages))
+        let forwarding = forwarding::forwarding_of(&self.components, request.uri().path(), &origin).cloned();
+        match forwarding {
+            Some(forwarding) => {
+                let (components, request) =
+                    (Arc::clone(&self.components), request.map(|body| Body::new(messages(body))));
+                Box::pin(async move { Ok(forwarding::ask_leader(&components, forwarding, origin, request).await) })
+            }
+            None => Box::pin(self.routes.call(request.map(messages))),
+        }
     }
 }
 

@@ -9,8 +9,8 @@ use std::task::{Context, Poll, ready};
 use quire::system::Principal;
 use quire_access::budget::{BudgetCaller, ByteBudget, FrontEnd};
 use quire_access::{
-    Admission, BoxedFuture, Connection, ConnectionActivity, ConnectionCounters, FirstRequest, Listener, Peer,
-    SessionCache,
+    Admission, BoxedFuture, Connection, ConnectionActivity, ConnectionCounters, ConnectionPlace, FirstRequest,
+    Listener, Peer, SessionCache,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
@@ -64,7 +64,7 @@ impl Connections {
                 () = &mut cut => return None,
             };
             let caller = budget.caller(FrontEnd::Grpc, peer.ip());
-            let identity = Arc::new(ConnectionIdentity::new(&peer, hold));
+            let identity = Arc::new(ConnectionIdentity::of_place(connection.place(), &peer, hold));
             Some(CallConnection { connection, first, peer, identity, caller, cut, is_cut: false })
         });
     }
@@ -136,6 +136,8 @@ pub(crate) struct ConnectionIdentity {
     pub(crate) verified: Option<Principal>,
     /// The address of the client, as the audit has it.
     pub(crate) host: String,
+    /// Whether another node forwards the connection. Its calls are not forwarded again.
+    pub(crate) is_forwarded: bool,
     // Dropped after the sessions, which hold the database.
     _hold: DatabaseHold,
 }
@@ -146,8 +148,15 @@ impl ConnectionIdentity {
             sessions: SessionCache::default(),
             verified: peer.verified(),
             host: peer.host(),
+            is_forwarded: false,
             _hold: hold,
         }
+    }
+
+    /// The client of a connection with this place.
+    fn of_place(place: &ConnectionPlace, peer: &Peer, hold: DatabaseHold) -> Self {
+        let (verified, is_forwarded) = (place.verified(peer), place.is_forwarded());
+        ConnectionIdentity { verified, is_forwarded, ..ConnectionIdentity::new(peer, hold) }
     }
 }
 

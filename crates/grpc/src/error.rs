@@ -36,6 +36,14 @@ impl From<quire::Error> for CallFailure {
     }
 }
 
+/// The status of a node of a cluster that does not lead.
+pub(crate) fn not_leader(owner: &quire::Database) -> Status {
+    failed(match owner.read(|_| ()) {
+        Err(error) => error,
+        Ok(_) => quire::Error::new(quire::ErrorKind::NotLeader, "this node has begun to lead; repeat the call"),
+    })
+}
+
 /// Converts a refused commit of a call that is a commit of one part, without the part's index.
 pub(crate) fn refused(refused: &CommitRefusal) -> Status {
     status(Failure::of_reason(&refused.reason, TimeUnit::Micros))

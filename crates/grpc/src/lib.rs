@@ -32,6 +32,7 @@ mod browsers;
 mod calls;
 mod connections;
 mod counted;
+mod forwarding;
 mod linearizable;
 mod metering;
 mod server;

@@ -39,11 +39,15 @@ const READS: [&str; 29] = [
     "Streams/ListTopics",
 ];
 
+/// Whether the call of this path reads.
+pub(crate) fn is_read(path: &str) -> bool {
+    path.strip_prefix("/quire.v1.").is_some_and(|method| READS.contains(&method))
+}
+
 /// Waits until a call may read. `None` for a database alone, and for calls that do not read.
 pub(crate) fn confirmation(components: &ServiceComponents, path: &str) -> Option<ClusterChange> {
     let control = components.served().get().cluster_control()?;
-    let method = path.strip_prefix("/quire.v1.")?;
-    READS.contains(&method).then(|| control.confirm())
+    is_read(path).then(|| control.confirm())
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use tonic::Status;
 
 use crate::app::App;
 use crate::aside::aside;
-use crate::error::{overloaded, stopping};
+use crate::error::overloaded;
 
 /// The pages of a response.
 pub(crate) type PageStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -159,7 +159,7 @@ async fn following<P: PagedResult>(
     };
     tokio::select! {
         read = reading => read,
-        () = app.closing() => Err(stopping()),
+        status = app.closing() => Err(status),
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use quire::Database;
 use quire_access::budget::{ByteBudget, FrontEnd};
 use quire_access::{
-    BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, ServedDatabase, ServerTls,
+    BoxedFuture, ConnectionCounters, ConnectionLimits, Forwarder, ListenAddress, Listener, ServedDatabase, ServerTls,
     StatementTurns, TlsProtocol, TokenVerifier, Traffic,
 };
 use tokio::sync::watch;
@@ -52,6 +52,7 @@ pub struct Server {
     statements: StatementTurns,
     is_audited: bool,
     tokens: Option<Arc<TokenVerifier>>,
+    forwarding: Option<Forwarder>,
 }
 
 impl Server {
@@ -74,12 +75,29 @@ impl Server {
         }
         let listener = Listener::bind(&address, &settings.connections).await?;
         let (traffic, budget, statements) = (Arc::default(), ByteBudget::default(), StatementTurns::default());
-        Ok(Server { database, listener, settings, traffic, budget, statements, is_audited: true, tokens: None })
+        Ok(Server {
+            database,
+            listener,
+            settings,
+            traffic,
+            budget,
+            statements,
+            is_audited: true,
+            tokens: None,
+            forwarding: None,
+        })
     }
 
     /// Accepts tokens of an OpenID provider in the place of API keys.
     pub fn with_tokens(self, tokens: Arc<TokenVerifier>) -> Self {
         Server { tokens: Some(tokens), ..self }
+    }
+
+    /// Forwards calls to the leader of the cluster while another node leads, and admits those of
+    /// other nodes.
+    pub fn with_forwarding(self, forwarding: Forwarder) -> Self {
+        forwarding.listens(FrontEnd::Grpc, &self.listener);
+        Server { forwarding: Some(forwarding), ..self }
     }
 
     /// Records nothing of logins and denials in the audit store.
@@ -150,9 +168,11 @@ impl Server {
         let served = ServedDatabase::new(self.database);
         let served = if self.is_audited { served.with_audit("grpc") } else { served };
         let served = self.tokens.into_iter().fold(served, ServedDatabase::with_tokens);
+        let served = self.forwarding.into_iter().fold(served, ServedDatabase::with_forwarding);
         let (audited, caller) = (served.clone(), self.budget.caller(FrontEnd::Grpc, None));
         let components = ServiceComponents::new(served, caller, self.statements, closed.clone(), hold.clone());
-        let calls = Calls::new(services::routes(&components).await, self.settings.connections.clone());
+        let calls = services::routes(&components).await;
+        let calls = Calls::new(calls, self.settings.connections.clone(), Arc::clone(&components));
         let calls = SessionCalls::new(MeteredCalls::new(calls, message_bytes_max), components);
         let gate = Arc::new(BrowserGate::new(&self.settings));
         let connections = Connections::new(self.listener, self.settings, self.budget, hold, is_cut);

@@ -23,6 +23,7 @@ use tonic::{Code, Status};
 use crate::app::ServiceComponents;
 use crate::connections::CallOrigin;
 use crate::error::{failed, session_ended, unauthenticated};
+use crate::forwarding::forwarding_of;
 use crate::linearizable;
 
 /// The method that answers without a session.
@@ -81,7 +82,12 @@ where
             }
         };
         let components = Arc::clone(&self.components);
-        let confirmation = linearizable::confirmation(&components, request.uri().path());
+        let path = request.uri().path();
+        let confirmation = match forwarding_of(&components, path, origin) {
+            // The leader confirms it.
+            Some(_) => None,
+            None => linearizable::confirmation(&components, path),
+        };
         let handling = session.clone().scope(self.calls.call(request));
         Box::pin(async move {
             if let Some(confirmation) = confirmation

@@ -61,7 +61,7 @@ impl proto::sql_server::Sql for SqlService {
         let app = self.components.call();
         let turn = tokio::select! {
             turn = app.statements().turn() => turn.map_err(|busy| statements_busy(&busy))?,
-            () = app.closing() => return Err(stopping()),
+            status = app.closing() => return Err(status),
         };
         let request = BoundedRequest::begin(app.database());
         let mut claim = app.caller().claim();
@@ -77,7 +77,7 @@ impl proto::sql_server::Sql for SqlService {
         let thread = tokio::task::spawn_blocking(carried(work));
         let first = tokio::select! {
             first = pages.recv() => first,
-            () = app.closing() => return Err(stopping()),
+            status = app.closing() => return Err(status),
             status = app.session_ended() => return Err(status),
         };
         let Some(first) = first else {
@@ -195,7 +195,7 @@ impl PageSender {
 /// Waits until the server stops or the session of the call has ended.
 async fn ended(app: Arc<App>) -> Status {
     tokio::select! {
-        () = app.closing() => stopping(),
+        status = app.closing() => status,
         status = app.session_ended() => status,
     }
 }

@@ -6,7 +6,8 @@ use axum::extract::FromRef;
 use quire::Database;
 use quire_access::budget::ByteBudget;
 use quire_access::{
-    BrowserSessions, FetchTurns, ReadTurns, ServedDatabase, StatementTurns, ThreadTurns, TokenVerifier, Traffic,
+    BrowserSessions, FetchTurns, Forwarder, ReadTurns, ServedDatabase, StatementTurns, ThreadTurns, TokenVerifier,
+    Traffic,
 };
 use tokio::sync::{Mutex, watch};
 
@@ -112,6 +113,11 @@ impl App {
         self.served = self.served.clone().with_tokens(tokens);
     }
 
+    /// Forwards requests while another node of the cluster leads.
+    pub(crate) fn forward_with(&mut self, forwarding: Forwarder) {
+        self.served = self.served.clone().with_forwarding(forwarding);
+    }
+
     /// Replaces the memory of all clients.
     pub(crate) fn use_budget(&mut self, budget: ByteBudget) {
         self.memory = ResponseMemory::new(&budget);
@@ -124,12 +130,13 @@ impl App {
     }
 
     /// Waits until the server is stopping, the client of the current request has closed its side,
-    /// or its session has ended. A wait for data then ends.
+    /// its session has ended, or this node of a cluster does not lead. A wait for data then ends.
     pub(crate) async fn closing(&self) {
         tokio::select! {
             () = closing(self.closed.clone()) => {}
             () = connection::left() => {}
             () = self.served.current_ended() => {}
+            () = self.served.deposed() => {}
         }
     }
 }

@@ -20,8 +20,8 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use quire::system::Principal;
 use quire_access::{
-    BrowserSessions, ConnectionActivity, ConnectionCounters, ConnectionPlace, FirstRequest, LiveSettings, Peer,
-    RunningRequest, ServedDatabase, Session, SessionCache,
+    BrowserSessions, ConnectionActivity, ConnectionCounters, ConnectionPlace, FirstRequest, ForwardedRequest,
+    LiveSettings, Peer, RunningRequest, ServedDatabase, Session, SessionCache,
 };
 use quire_api::Code;
 
@@ -61,6 +61,8 @@ pub(crate) struct ConnectionGate {
     sessions: SessionCache,
     browser_sessions: Arc<BrowserSessions>,
     is_reserved: bool,
+    /// Whether another node forwards the connection. It has checked where the requests come from.
+    is_forwarded: bool,
 }
 
 impl ConnectionGate {
@@ -78,7 +80,8 @@ impl ConnectionGate {
             counters: Arc::clone(place.counters()),
             activity: place.activity().clone(),
             first,
-            verified: peer.verified(),
+            verified: place.verified(&peer),
+            is_forwarded: place.is_forwarded(),
             host: peer.host(),
             peer,
             served,
@@ -117,6 +120,9 @@ impl ConnectionGate {
                     (None, Ok(())) => {
                         request.headers_mut().insert(X_REQUEST_ID, id.clone());
                         request.extensions_mut().insert(self.peer.clone());
+                        if self.is_forwarded {
+                            request.extensions_mut().insert(ForwardedRequest);
+                        }
                         request_id::within(id.clone(), self.routed(request)).await?
                     }
                     (None, Err(problem)) => {
@@ -186,9 +192,12 @@ impl ConnectionGate {
     ) -> Result<Option<&'r HeaderValue>, (Problem, Option<HeaderValue>)> {
         let (uri, headers) = (request.uri(), request.headers());
         let settings = self.settings();
-        let origin = rules::check_host(&settings, &self.peer, uri, headers)
-            .and_then(|host| rules::check_origin(&settings, host, request.method(), headers))
-            .map_err(|problem| (problem, None))?;
+        let origin = match self.is_forwarded {
+            true => None,
+            false => rules::check_host(&settings, &self.peer, uri, headers)
+                .and_then(|host| rules::check_origin(&settings, host, request.method(), headers))
+                .map_err(|problem| (problem, None))?,
+        };
         let checked = if self.is_reserved && !HEALTH_ROUTES.contains(&uri.path()) {
             Err(Problem::too_many_connections().fact("retry_after_ms", RETRY_MS))
         } else if settings.dashboard == DashboardMode::Off && dashboard::is_of_dashboard(uri.path()) {

@@ -27,7 +27,8 @@ pub(crate) async fn live() -> &'static str {
     "ok\n"
 }
 
-/// 200 when commits can succeed, and else 503 with the reason: the server is stopping, the database
+/// 200 when commits can succeed, also by the leader of the cluster where this node follows and
+/// reaches it, and else 503 with the reason: the server is stopping, the database
 /// was opened read-only, the disk is full, a segment can't be created, or the database has failed.
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, Problem> {
     if app.is_closing() {
@@ -36,7 +37,11 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, P
     if app.owner().is_read_only() {
         return Err(Problem::new(Code::ReadOnly, "the database was opened read-only").unavailable());
     }
-    responds(&app).await.map_err(Problem::unavailable)?;
+    match responds(&app).await {
+        // The leader answers the requests of this node's clients.
+        Err(_) if app.served().forwarding().is_some() && reaches_leader(&app) => {}
+        responded => responded.map_err(Problem::unavailable)?,
+    }
     // A failed sync stays failed until the database is opened again.
     app.owner().check().map_err(|error| Problem::from(error).unavailable())?;
     if app.owner().failing().iter().any(|failing| failing.duty == Duty::Prepare) {
@@ -50,6 +55,14 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, P
         })?;
     }
     Ok("ok\n")
+}
+
+/// Whether this node is connected with the leader of its cluster.
+fn reaches_leader(app: &App) -> bool {
+    let status = app.owner().cluster_control().map(|control| control.status());
+    let leader = status.as_ref().and_then(|status| status.office.leader);
+    let mut members = status.iter().flat_map(|status| &status.members);
+    members.any(|member| Some(member.node) == leader && member.is_connected)
 }
 
 /// Waits until everything committed so far is durable, for a bounded time. In a `sync` database,

@@ -141,7 +141,7 @@ pub(crate) async fn job(
     PathNames(id): PathNames<String>,
     mut params: Params,
 ) -> Result<JsonResponse, Problem> {
-    let id: JobId = parse("a job's id", &id)?;
+    let id: JobId = parse("job id", &id)?;
     let limit = params.limit()?;
     params.end()?;
     bounded(BoundedRequest::begin(&app.database()), move |database| {
@@ -220,7 +220,7 @@ pub(crate) async fn change(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let job: JobId = parse("a job's id", &id)?;
+    let job: JobId = parse("job id", &id)?;
     let ticket = submitted(&app, body, move |database, body, pace| {
         let request: ChangeRequest<'_> = body.parse()?;
         let commit = key.commit(database, |now| {
@@ -298,7 +298,7 @@ async fn on_job(
     body: Body,
     read: ReadCommand,
 ) -> Result<JsonResponse, Problem> {
-    let job = parse("a job's id", &id)?;
+    let job = parse("job id", &id)?;
     let ticket = submitted(app, body, move |database, body, pace| submit_at(database, &key, &[read(body, job)?], pace));
     Ok(done(app, &committed(ticket.await?.await?)?))
 }

@@ -80,6 +80,7 @@ mod cluster;
 mod compact;
 mod exposition;
 mod finished;
+mod forwarding;
 mod health;
 mod metrics;
 mod process;

@@ -68,7 +68,7 @@ fn filter(params: &mut Params) -> Result<LifeFilter, Problem> {
     };
     Ok(LifeFilter {
         queues: params.all("queue"),
-        jobs: params.all("job").iter().map(|job| parse("a job's id", job)).collect::<Result<_, _>>()?,
+        jobs: params.all("job").iter().map(|job| parse("job id", job)).collect::<Result<_, _>>()?,
         kinds: params.all("kind"),
         tags: params.all("tag"),
         events: params.all("event").into_iter().map(event).collect::<Result<_, _>>()?,

@@ -27,7 +27,7 @@ const READS_BY_POST: [&str; 8] = [
 ];
 
 /// Whether the route of a request reads data.
-fn is_read(method: &Method, route: &str) -> bool {
+pub(crate) fn is_read(method: &Method, route: &str) -> bool {
     match *method {
         // The node answers for itself.
         Method::GET | Method::HEAD => route.starts_with("/v1/") && route != "/v1/cluster",

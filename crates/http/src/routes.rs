@@ -11,8 +11,8 @@ use crate::app::App;
 use crate::body::BodyLimit;
 use crate::error::{self, Problem};
 use crate::{
-    access, backup, bulk, cluster, commit, commits, compact, dashboard, events, graph, groups, health, jobs, life,
-    linearizable, metrics, openapi, queues, records, requests, sql, stats, topics,
+    access, backup, bulk, cluster, commit, commits, compact, dashboard, events, forwarding, graph, groups, health,
+    jobs, life, linearizable, metrics, openapi, queues, records, requests, sql, stats, topics,
 };
 
 /// All routes, over these components. Names in paths are percent-encoded, by the client or by
@@ -114,6 +114,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(body_limit(body_bytes_max))
         .layer(from_fn_with_state(Arc::clone(&app), linearizable::confirm))
+        .layer(from_fn_with_state(Arc::clone(&app), forwarding::forward))
         .layer(from_fn_with_state(Arc::clone(&app), requests::count))
         .with_state(app)
 }

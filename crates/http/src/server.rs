@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quire::Database;
-use quire_access::budget::ByteBudget;
+use quire_access::budget::{ByteBudget, FrontEnd};
 use quire_access::{
-    BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, LiveSettings, ServedDatabase,
-    ServerTls, StatementTurns, TlsProtocol, TokenVerifier, Traffic,
+    BoxedFuture, ConnectionCounters, ConnectionLimits, Forwarder, ListenAddress, Listener, LiveSettings,
+    ServedDatabase, ServerTls, StatementTurns, TlsProtocol, TokenVerifier, Traffic,
 };
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -102,6 +102,14 @@ impl Server {
     /// [`Server::metrics`] and [`Server::run`].
     pub fn with_tokens(mut self, tokens: Arc<TokenVerifier>) -> Self {
         Arc::get_mut(&mut self.app).expect("nothing else uses the components yet").accept_tokens(tokens);
+        self
+    }
+
+    /// Forwards requests to the leader of the cluster while another node leads, and admits those of
+    /// other nodes. Call it before [`Server::metrics`] and [`Server::run`].
+    pub fn with_forwarding(mut self, forwarding: Forwarder) -> Self {
+        forwarding.listens(FrontEnd::Http, &self.listener);
+        Arc::get_mut(&mut self.app).expect("nothing else uses the components yet").forward_with(forwarding);
         self
     }
 

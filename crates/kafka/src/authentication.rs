@@ -24,7 +24,8 @@ pub(crate) const FRAME_BYTES_MAX: usize = 18 << 10;
 pub(crate) struct Authentication {
     /// The authenticated client.
     pub(crate) principal: Option<Principal>,
-    /// Whether the principal is that of the client's certificate. SASL may replace it.
+    /// Whether the connection has verified the principal: by the client's certificate, or by the
+    /// node that forwards it. SASL may replace it.
     is_certified: bool,
     pub(crate) exchange: Option<PendingExchange>,
     /// The session of the last request.
@@ -46,8 +47,9 @@ pub(crate) struct PendingExchange {
 pub(crate) struct OtherPrincipal;
 
 impl Authentication {
-    /// Begins with the principal of the client's certificate, if any, and the client's address.
-    pub(crate) fn of_certificate(principal: Option<Principal>, address: String) -> Self {
+    /// Begins with the principal that the connection has verified, if any, and the client's
+    /// address.
+    pub(crate) fn of_connection(principal: Option<Principal>, address: String) -> Self {
         Authentication { is_certified: principal.is_some(), principal, exchange: None, session: None, address }
     }
 
@@ -131,7 +133,7 @@ mod tests {
     #[test]
     fn a_certificate_authenticates_and_sasl_may_replace_its_name_once() {
         let (_directory, _clock, served) = served();
-        let mut authentication = Authentication::of_certificate(Some(Principal::named("host-1")), String::new());
+        let mut authentication = Authentication::of_connection(Some(Principal::named("host-1")), String::new());
         assert_eq!(session(&mut authentication, &served, Api::Produce), Ok(true));
         assert!(!authentication.is_by_sasl());
         assert_eq!(authentication.succeed(principal("ann", None)), Ok(()));
@@ -140,7 +142,7 @@ mod tests {
         assert_eq!(begun.principal(), Some(&principal("ann", None)));
         assert_eq!(authentication.succeed(principal("host-1", None)), Err(OtherPrincipal));
         assert_eq!(authentication.principal, Some(principal("ann", None)));
-        let mut without = Authentication::of_certificate(None, String::new());
+        let mut without = Authentication::of_connection(None, String::new());
         assert_eq!(session(&mut without, &served, Api::Produce), Err(CloseReason::Unauthenticated));
         assert_eq!(session(&mut without, &served, Api::Versions), Ok(false));
     }
@@ -149,7 +151,7 @@ mod tests {
     fn an_authentication_ends_when_its_key_expires() {
         let (_directory, clock, served) = served();
         let end = Timestamp::from_millis(2);
-        let mut authentication = Authentication::of_certificate(None, String::new());
+        let mut authentication = Authentication::of_connection(None, String::new());
         authentication.succeed(principal("ann", Some(end))).expect("the first principal");
         assert_eq!(session(&mut authentication, &served, Api::Fetch), Ok(true));
         clock.set(end);

@@ -4,11 +4,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use kafka_protocol::ResponseError;
 use quire::streams::{Command, Reply};
 use quire::{Commit, Database, Operation, Outcome, Part, PermittedView, Resource};
 use quire_access::budget::ByteBudget;
 use quire_access::sasl::SaslAuthenticator;
-use quire_access::{ConnectionCounters, LiveSettings, QuotaBuckets, ServedDatabase, TokenVerifier, Traffic};
+use quire_access::{ConnectionCounters, Forwarder, LiveSettings, QuotaBuckets, ServedDatabase, TokenVerifier, Traffic};
 use tokio::sync::Semaphore;
 
 use crate::auto_creation::CreationRate;
@@ -160,12 +161,33 @@ impl Broker {
         self.check(Resource::CLUSTER, operation)
     }
 
-    /// Checks that the client may perform the operation on the group.
+    /// Checks that this broker coordinates the group, and that the client may perform the operation
+    /// on it.
     ///
     /// # Errors
     /// The error for the client.
     pub(crate) fn group<'g>(&self, name: &'g str, operation: Operation) -> Result<PermittedGroup<'g>, KafkaError> {
+        self.check_coordinates()?;
         PermittedGroup::check(&self.database(), name, operation)
+    }
+
+    /// Checks that this broker coordinates groups: it is alone, or the leader of its cluster.
+    ///
+    /// # Errors
+    /// The client must ask for the coordinator again.
+    pub(crate) fn check_coordinates(&self) -> Result<(), KafkaError> {
+        let other = || KafkaError::new(ResponseError::NotCoordinator, "another node coordinates all groups");
+        self.serves().then_some(()).ok_or_else(other)
+    }
+
+    /// Forwards requests, where another node leads now.
+    pub(crate) fn forwarding(&self) -> Option<&Forwarder> {
+        self.served.forwarding()
+    }
+
+    /// Forwards requests to the leader while another node leads.
+    pub(crate) fn forward_with(&mut self, forwarding: Forwarder) {
+        self.served = self.served.clone().with_forwarding(forwarding);
     }
 
     /// The settings at this moment.

@@ -2,6 +2,7 @@
 //!
 //! One member leads every partition and coordinates every group. The leader epoch is the term.
 
+use kafka_protocol::ResponseError;
 use kafka_protocol::messages::BrokerId;
 use quire::Database;
 
@@ -16,6 +17,8 @@ const NO_LEADER: i32 = -1;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BrokerList {
     leader: i32,
+    /// This broker.
+    pub(crate) own: i32,
     pub(crate) epoch: i32,
     pub(crate) nodes: Vec<BrokerNode>,
 }
@@ -53,7 +56,7 @@ impl Broker {
             BrokerNode { id, host, port }
         };
         let Ok(Some(cluster)) = self.owner().cluster() else {
-            return BrokerList { leader: BROKER_ID, epoch: 0, nodes: vec![own(BROKER_ID)] };
+            return BrokerList { leader: BROKER_ID, own: BROKER_ID, epoch: 0, nodes: vec![own(BROKER_ID)] };
         };
         let is_advertised = self.settings().advertised.get(ends.listener).is_some();
         let nodes = cluster.members.iter().filter_map(|(node, member)| {
@@ -65,7 +68,39 @@ impl Broker {
             Some(BrokerNode { id: id_of(*node), host, port: port.parse().ok()? })
         });
         let leader = cluster.office.leader.map_or(NO_LEADER, id_of);
-        BrokerList { leader, epoch: leader_epoch(self.owner()), nodes: nodes.collect() }
+        let own = id_of(cluster.office.node);
+        BrokerList { leader, own, epoch: leader_epoch(self.owner()), nodes: nodes.collect() }
+    }
+
+    /// The id of this broker.
+    pub(crate) fn own_id(&self) -> i32 {
+        self.owner().cluster().ok().flatten().map_or(BROKER_ID, |cluster| id_of(cluster.office.node))
+    }
+
+    /// The ids of all brokers, in their order. Each has every record.
+    pub(crate) fn all_ids(&self) -> Vec<i32> {
+        match self.owner().cluster() {
+            Ok(Some(cluster)) => cluster.members.iter().map(|(node, _)| id_of(*node)).collect(),
+            _ => vec![BROKER_ID],
+        }
+    }
+
+    /// Checks the brokers that a client assigns to a partition. Every broker gets every record,
+    /// whichever a client names.
+    ///
+    /// # Errors
+    /// When it names none, an unknown one, or one twice.
+    pub(crate) fn check_assigned(&self, assigned: &[BrokerId]) -> Result<(), KafkaError> {
+        let known = self.all_ids();
+        let mut ids: Vec<i32> = assigned.iter().map(|id| id.0).collect();
+        ids.sort_unstable();
+        let is_valid =
+            !ids.is_empty() && ids.iter().all(|id| known.contains(id)) && ids.windows(2).all(|w| w[0] != w[1]);
+        let invalid = || {
+            let message = format!("assign each partition to brokers of {known:?}, each once, got {ids:?}");
+            KafkaError::new(ResponseError::InvalidReplicaAssignment, message)
+        };
+        is_valid.then_some(()).ok_or_else(invalid)
     }
 
     /// Whether this server answers requests that only a leader answers.
@@ -74,7 +109,8 @@ impl Broker {
     }
 }
 
-fn id_of(node: u64) -> i32 {
+/// The id of the broker of a node.
+pub(crate) fn id_of(node: u64) -> i32 {
     i32::try_from(node).unwrap_or(i32::MAX)
 }
 

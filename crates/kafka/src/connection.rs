@@ -18,8 +18,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use quire_access::budget::FrontEnd;
 use quire_access::{
-    Admission, BoundedRequest, ConnectionActivity, Deadline, EstablishedConnection, Peer, RunningRequest, Session,
-    StreamReader, StreamWriter,
+    Admission, BoundedRequest, ConnectionActivity, Deadline, EstablishedConnection, ForwardOrigin, Peer,
+    RunningRequest, Session, StreamReader, StreamWriter,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
@@ -32,6 +32,7 @@ use crate::broker::Broker;
 use crate::client::{ClientLeft, ClientState};
 use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
+use crate::forward;
 use crate::frame::{Frames, RequestFrame};
 use crate::pace::ClientPace;
 use crate::quotas::{self, RequestQuotas, RunningTime};
@@ -69,16 +70,18 @@ pub(crate) async fn serve(admission: Admission, listener: usize, broker: &Arc<Br
         () = &mut needed => return Ok(()),
     };
     let EstablishedConnection { stream, peer, place } = established;
-    let (Peer::Tcp { local, remote, tls }, Some((input, output))) = (peer, stream.into_halves()) else {
+    let (Peer::Tcp { local, remote, .. }, Some((input, output))) = (&peer, stream.into_halves()) else {
         unreachable!("the server listens on TCP")
     };
-    let authentication =
-        Authentication::of_certificate(tls.and_then(|tls| tls.principal), remote.ip().to_canonical().to_string());
+    let (local, remote) = (*local, *remote);
+    let authentication = Authentication::of_connection(place.verified(&peer), peer.host());
     let caller = broker.budget.caller(FrontEnd::Kafka, Some(remote.ip()));
     let (left, left_seen) = watch::channel(false);
     let mut connection = Connection {
         broker,
         activity: place.activity().clone(),
+        peer,
+        is_forwarded: place.is_forwarded(),
         ends: Endpoints { listener, local, remote },
         idle: Duration::from_millis(settings.idle_timeout_ms),
         input: ReadAhead {
@@ -114,6 +117,9 @@ pub(crate) async fn serve(admission: Admission, listener: usize, broker: &Arc<Br
 struct Connection<'b> {
     broker: &'b Arc<Broker>,
     activity: ConnectionActivity,
+    peer: Peer,
+    /// Whether another node forwards the connection. Its requests are not forwarded again.
+    is_forwarded: bool,
     ends: Endpoints,
     idle: Duration,
     /// The longest request, in bytes, of a client that is authenticated or need not be.
@@ -233,6 +239,8 @@ impl Connection<'_> {
             self.input.first = None;
         }
         let frame_bytes = frame.bytes.len();
+        let forwarded = !self.is_forwarded && forward::is_forwarded(self.broker, api);
+        let forwarded = forwarded.then(|| frame.bytes.clone());
         let mut request = Request::read(frame)?;
         request.claim_items(&self.state.caller, api::SHORT_OF_MEMORY.min(self.idle)).await?;
         self.broker.counters().request();
@@ -247,7 +255,19 @@ impl Connection<'_> {
         self.answer_pending().await?;
         let (api, version) = (request.api, request.version);
         let (answer, time) = {
-            let handled = api::handle(self.broker, self.ends, &mut self.state, request);
+            let (broker, ends, state) = (self.broker, self.ends, &mut self.state);
+            let origin = || ForwardOrigin {
+                front_end: FrontEnd::Kafka,
+                peer: self.peer.clone(),
+                principal: state.authentication.principal.clone(),
+            };
+            let origin = forwarded.map(|frame| (origin(), frame));
+            let handled = async move {
+                match origin {
+                    Some((origin, frame)) => forward::ask_leader(broker, origin, &state.caller, frame).await,
+                    None => api::handle(broker, ends, state, request).await,
+                }
+            };
             let handled = pin!(in_session(self.broker, session, handled));
             let mut handled = RunningTime::of(handled);
             let answer = self.input.meanwhile(&self.output, Pin::new(&mut handled)).await?;

@@ -37,6 +37,7 @@ mod client;
 mod close_reason;
 mod connection;
 mod endpoints;
+mod forward;
 mod frame;
 mod memory;
 mod pace;

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quire::Database;
-use quire_access::budget::ByteBudget;
+use quire_access::budget::{ByteBudget, FrontEnd};
 use quire_access::{
-    Admission, BoxedFuture, ConnectionCounters, ConnectionLimits, Listener, LiveSettings, ServerTls, TlsProtocol,
-    TokenVerifier, Traffic,
+    Admission, BoxedFuture, ConnectionCounters, ConnectionLimits, Forwarder, Listener, LiveSettings, ServerTls,
+    TlsProtocol, TokenVerifier, Traffic,
 };
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
@@ -169,6 +169,14 @@ impl Server {
     /// Accepts tokens of an OpenID provider over OAUTHBEARER. Call it before [`Server::run`].
     pub fn with_tokens(mut self, tokens: Arc<TokenVerifier>) -> Self {
         Arc::get_mut(&mut self.broker).expect("no connection is served yet").accept_tokens(tokens);
+        self
+    }
+
+    /// Forwards requests to the leader of the cluster while another node leads, and admits those of
+    /// other nodes. Call it before [`Server::run`].
+    pub fn with_forwarding(mut self, forwarding: Forwarder) -> Self {
+        forwarding.listens(FrontEnd::Kafka, self.first());
+        Arc::get_mut(&mut self.broker).expect("no connection is served yet").forward_with(forwarding);
         self
     }
 

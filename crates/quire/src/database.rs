@@ -17,6 +17,7 @@ use quire_shard::{
 
 use crate::administration::{self, Acts};
 use crate::commit::{Commit, Part};
+use crate::confirmation::Confirmation;
 use crate::outcome::{AcceptedCommit, Outcome};
 use crate::parts::{CommandsByModel, EncodedMessages, TagSlices, in_order, part_of};
 use crate::shards::Shards;
@@ -290,11 +291,12 @@ impl Database {
 
     /// The idempotency key of a commit, with the fingerprint.
     #[inline]
-    fn key_of<'c>(&self, commit: &'c Commit<'_>) -> Result<Option<IdempotencyKey<'c>>> {
+    fn key_of<'c>(&'c self, commit: &'c Commit<'_>) -> Result<Option<IdempotencyKey<'c>>> {
         let Some(key) = commit.key() else { return Ok(None) };
         check_takes_key(commit)?;
         let fingerprint = commit.given_fingerprint().map_or_else(|| self.fingerprint(commit), Ok)?;
-        Ok(Some(IdempotencyKey { key, fingerprint }))
+        let principal = self.guard.as_deref().and_then(Guard::principal).unwrap_or_default();
+        Ok(Some(IdempotencyKey { principal, key, fingerprint }))
     }
 
     /// Returns a reader of the published log. It reads the positions that
@@ -458,7 +460,9 @@ impl Database {
         scratch::with_replies(|replies| {
             let limits = CommitLimits { brief_steps_max, budget: self.budget() };
             let decided = self.shards.only().commit_within(limits, now, &self.permit(commands)?, replies)?;
-            Ok(decided.map(|DecidedCommit { rests_on, verdict, is_replay }| {
+            Ok(decided.map(|decided| {
+                let confirmation = self.confirmation(&decided);
+                let DecidedCommit { rests_on, verdict, is_replay, .. } = decided;
                 if let Ok(at) = &verdict
                     && !is_replay
                 {
@@ -468,7 +472,7 @@ impl Database {
                     Ok(at) => Ok(DecidedReplies { at, is_replay, replies }),
                     Err(refused) => Err(*refused),
                 });
-                Ticket::new(self.shards.only().log().clone(), rests_on, answer).timed(timed)
+                Ticket::new(self.shards.only().log().clone(), rests_on, answer).timed(timed).after(confirmation)
             }))
         })
     }
@@ -491,10 +495,21 @@ impl Database {
             acts.report(commands, *at);
         }
         self.shards.only().log().wait(decided.rests_on)?;
+        self.confirmation(&decided).map_or(Ok(()), Confirmation::wait)?;
         if let Some(commit) = timed {
             commit.end(self.clock());
         }
         Ok(decided.verdict)
+    }
+
+    /// What a verdict waits for besides its record. In a cluster, a verdict that follows from the
+    /// state alone needs a majority that confirms that this node still leads.
+    #[inline]
+    pub(crate) fn confirmation(&self, decided: &DecidedCommit) -> Option<Confirmation> {
+        if !decided.is_of_state {
+            return None;
+        }
+        Some(Confirmation::of(self.cluster_control()?.confirm()))
     }
 }
 

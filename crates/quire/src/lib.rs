@@ -97,6 +97,7 @@ mod access;
 mod administration;
 mod cluster_view;
 mod commits;
+mod confirmation;
 mod database;
 mod durations;
 mod passwords;

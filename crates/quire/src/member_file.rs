@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 
 use quire_log::{Access, Storage};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Position, Result};
 
 const BESIDE: &str = "quire.node.new";
 const MAGIC: &[u8; 8] = b"QUIRENOD";
-const VERSION: u32 = 1;
-const BYTES: usize = 48;
+const VERSION: u32 = 2;
+const BYTES: usize = 72;
+/// The length of version 1, which has no cluster.
+const BYTES_V1: usize = 48;
 
 /// The content of `quire.node`: which node of its cluster a database is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +27,15 @@ pub struct MemberFile {
     pub incarnation: u128,
     /// Whether this node made the cluster.
     pub is_founder: bool,
+    /// The incarnation of the node that made the cluster. Nodes of different clusters have
+    /// different ones, also when their databases are copies of each other. 0 in files of version 1.
+    pub cluster: u128,
+    /// On the node that made the cluster: the last record before the cluster. Members that are set
+    /// by records up to it are those of an earlier cluster.
+    pub since: Position,
+    /// Whether the node has saved a vote. From then on, a node without its vote must not run: it
+    /// could vote twice in one term.
+    pub has_voted: bool,
 }
 
 impl MemberFile {
@@ -71,7 +82,9 @@ impl MemberFile {
         out[8..12].copy_from_slice(&VERSION.to_le_bytes());
         out[16..24].copy_from_slice(&self.node.to_le_bytes());
         out[24..40].copy_from_slice(&self.incarnation.to_le_bytes());
-        out[40] = u8::from(self.is_founder);
+        (out[40], out[41]) = (u8::from(self.is_founder), u8::from(self.has_voted));
+        out[48..64].copy_from_slice(&self.cluster.to_le_bytes());
+        out[64..72].copy_from_slice(&self.since.get().to_le_bytes());
         let crc = checksum(&out);
         out[12..16].copy_from_slice(&crc.to_le_bytes());
         out
@@ -85,12 +98,14 @@ impl MemberFile {
             );
             Error::new(ErrorKind::Damaged, message)
         };
-        let Ok(fixed) = <&[u8; BYTES]>::try_from(bytes) else { return Err(damaged("it has another length")) };
-        if &fixed[..8] != MAGIC {
+        if bytes.len() < BYTES_V1 {
+            return Err(damaged("it is shorter than its fields"));
+        }
+        if &bytes[..8] != MAGIC {
             return Err(damaged("its first bytes are wrong"));
         }
-        let u32_at = |at: usize| u32::from_le_bytes(fixed[at..at + 4].try_into().expect("four bytes"));
-        if u32_at(12) != checksum(fixed) {
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        if u32_at(12) != checksum(bytes) {
             return Err(damaged("its checksum does not match"));
         }
         if u32_at(8) > VERSION {
@@ -101,17 +116,27 @@ impl MemberFile {
             );
             return Err(Error::new(ErrorKind::NewerFormat, message));
         }
-        let node = u64::from_le_bytes(fixed[16..24].try_into().expect("eight bytes"));
-        let incarnation = u128::from_le_bytes(fixed[24..40].try_into().expect("sixteen bytes"));
-        Ok(MemberFile { node, incarnation, is_founder: fixed[40] == 1 })
+        let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let u128_at = |at: usize| u128::from_le_bytes(bytes[at..at + 16].try_into().expect("sixteen bytes"));
+        let (cluster, since) = match (u32_at(8), bytes.len()) {
+            (1, BYTES_V1) => (0, Position::ZERO),
+            (VERSION, BYTES) => (u128_at(48), Position::new(u64_at(64))),
+            _ => return Err(damaged("it has another length than its version")),
+        };
+        Ok(MemberFile {
+            node: u64_at(16),
+            incarnation: u128_at(24),
+            is_founder: bytes[40] == 1,
+            cluster,
+            since,
+            has_voted: bytes[41] == 1,
+        })
     }
 }
 
-fn checksum(bytes: &[u8; BYTES]) -> u32 {
-    let mut fields = [0; BYTES - 4];
-    fields[..12].copy_from_slice(&bytes[..12]);
-    fields[12..].copy_from_slice(&bytes[16..]);
-    quire_log::crc32c(&fields)
+/// The checksum of everything but the checksum.
+fn checksum(bytes: &[u8]) -> u32 {
+    quire_log::crc32c(&[&bytes[..12], &bytes[16..]].concat())
 }
 
 #[cfg(test)]
@@ -124,7 +149,8 @@ mod tests {
     #[test]
     fn a_file_reads_back_and_a_damaged_one_is_refused() {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let file = MemberFile { node: 3, incarnation: 9 << 100, is_founder: true };
+        let (incarnation, since) = (9 << 100, Position::new(77));
+        let file = MemberFile { node: 3, incarnation, is_founder: true, cluster: incarnation, since, has_voted: true };
         assert_eq!(MemberFile::read(&Disk, directory.path()).expect("none"), None);
         file.write(&Disk, directory.path()).expect("written");
         assert_eq!(MemberFile::read(&Disk, directory.path()).expect("read"), Some(file));
@@ -135,6 +161,13 @@ mod tests {
             assert!(MemberFile::decode(&damaged, directory.path()).is_err(), "byte {at}");
             assert!(MemberFile::decode(&bytes[..at], directory.path()).is_err(), "{at} bytes");
         }
+        // Version 1, whose checksum covers its 48 bytes.
+        let mut first = bytes[..BYTES_V1].to_vec();
+        first[8] = 1;
+        let crc = checksum(&first);
+        first[12..16].copy_from_slice(&crc.to_le_bytes());
+        let expected = MemberFile { cluster: 0, since: Position::ZERO, ..file };
+        assert_eq!(MemberFile::decode(&first, directory.path()).expect("read"), expected);
     }
 
     #[test]
@@ -142,7 +175,15 @@ mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("data");
         drop(Database::open(&path).expect("created"));
-        MemberFile { node: 2, incarnation: 1, is_founder: false }.write(&Disk, &path).expect("written");
+        let file = MemberFile {
+            node: 2,
+            incarnation: 1,
+            is_founder: false,
+            cluster: 7,
+            since: Position::ZERO,
+            has_voted: false,
+        };
+        file.write(&Disk, &path).expect("written");
         let refused = Database::open(&path).expect_err("a node");
         assert_eq!(refused.kind(), ErrorKind::InUse);
         assert!(refused.to_string().contains("node 2 of a cluster"), "{refused}");

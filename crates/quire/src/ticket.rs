@@ -1,11 +1,12 @@
 //! A result that is available once the log has published the commits that it depends on.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use quire_log::{Basis, Log, Publication};
 
 use crate::Result;
+use crate::confirmation::Confirmation;
 use crate::durations::TimedCommit;
 
 /// A pending result. In an `os` database the result is available at once. In a `sync` database it
@@ -42,6 +43,7 @@ struct Foundation {
     basis: Basis,
     /// The commit, when it is timed.
     timed: Option<TimedCommit>,
+    confirmation: Option<Confirmation>,
 }
 
 impl Drop for Foundation {
@@ -61,12 +63,18 @@ impl Foundation {
 
 impl<T> Ticket<T> {
     pub(crate) fn new(log: Log, rests_on: Basis, answer: T) -> Self {
-        Ticket { foundation: Foundation { log, basis: rests_on, timed: None }, answer }
+        Ticket { foundation: Foundation { log, basis: rests_on, timed: None, confirmation: None }, answer }
     }
 
     /// The ticket of a commit that is timed until it is published.
     pub(crate) fn timed(mut self, commit: Option<TimedCommit>) -> Self {
         self.foundation.timed = commit;
+        self
+    }
+
+    /// The ticket of a result that is available after this.
+    pub(crate) fn after(mut self, confirmation: Option<Confirmation>) -> Self {
+        self.foundation.confirmation = confirmation;
         self
     }
 
@@ -76,8 +84,11 @@ impl<T> Ticket<T> {
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed) when a sync failed. The commit may or may
     /// not survive in that case. [`ErrorKind::Unsettled`](crate::ErrorKind::Unsettled) when the log
     /// was truncated before the commit was published.
+    /// [`ErrorKind::NotLeader`](crate::ErrorKind::NotLeader) when the commit changes nothing or is
+    /// refused, and this node of a cluster no longer leads.
     pub fn wait(mut self) -> Result<T> {
         self.foundation.log.wait(self.foundation.basis)?;
+        self.foundation.confirmation.take().map_or(Ok(()), Confirmation::wait)?;
         self.foundation.end_timing();
         Ok(self.answer)
     }
@@ -99,7 +110,8 @@ impl<T> IntoFuture for Ticket<T> {
 
     fn into_future(self) -> Answer<T> {
         let Foundation { log, basis, .. } = &self.foundation;
-        Answer { publication: log.publication(*basis), foundation: self.foundation, answer: Some(self.answer) }
+        let publication = log.publication(*basis);
+        Answer { publication, is_published: false, foundation: self.foundation, answer: Some(self.answer) }
     }
 }
 
@@ -107,6 +119,7 @@ impl<T> IntoFuture for Ticket<T> {
 #[derive(Debug)]
 pub struct Answer<T> {
     publication: Publication,
+    is_published: bool,
     foundation: Foundation,
     answer: Option<T>,
 }
@@ -118,10 +131,15 @@ impl<T> Future for Answer<T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
-        Pin::new(&mut self.publication).poll(context).map(|published| {
-            published?;
-            self.foundation.end_timing();
-            Ok(self.answer.take().expect("a future is not polled after it is ready"))
-        })
+        if !self.is_published {
+            ready!(Pin::new(&mut self.publication).poll(context))?;
+            self.is_published = true;
+        }
+        if let Some(confirmation) = &mut self.foundation.confirmation {
+            ready!(confirmation.poll(context))?;
+            self.foundation.confirmation = None;
+        }
+        self.foundation.end_timing();
+        Poll::Ready(Ok(self.answer.take().expect("a future is not polled after it is ready")))
     }
 }

@@ -71,6 +71,16 @@ pub struct DecidedCommit {
     pub verdict: Result<At, Box<CommitRefusal>>,
     /// Whether the verdict is the first answer to an earlier copy of the commit. Nothing was done.
     pub is_replay: bool,
+    /// Whether the verdict has no record of its own and follows from the state alone: it is a
+    /// refusal, or the commit changes nothing. In a cluster, it is true only while this node leads.
+    pub is_of_state: bool,
+}
+
+impl DecidedCommit {
+    /// A verdict without a record of its own.
+    pub(crate) fn of_state(rests_on: Basis, verdict: Result<At, Box<CommitRefusal>>) -> Self {
+        DecidedCommit { rests_on, verdict, is_replay: false, is_of_state: true }
+    }
 }
 
 /// Whether a decision ended because it needs more steps than its budget has.
@@ -169,7 +179,7 @@ impl WriterState {
         match permitted.check(guard, &self.models, history) {
             Ok(()) => {}
             Err(Denial::Refused(refused)) => {
-                return Ok(DecidedCommit { rests_on: before, verdict: Err(refused), is_replay: false });
+                return Ok(DecidedCommit::of_state(before, Err(refused)));
             }
             Err(Denial::Unreadable(error)) => return Err(error),
         }
@@ -177,11 +187,16 @@ impl WriterState {
             match self.models.keys.look_up(history, at, key, replies)? {
                 KeyLookup::Unknown => {}
                 KeyLookup::Answered(first) => {
-                    return Ok(DecidedCommit { rests_on: before, verdict: Ok(first), is_replay: true });
+                    return Ok(DecidedCommit {
+                        rests_on: before,
+                        verdict: Ok(first),
+                        is_replay: true,
+                        is_of_state: false,
+                    });
                 }
                 KeyLookup::Refused(refusal) => {
                     let refused = CommitRefusal { part: 0, reason: Reason::Idempotency(refusal) };
-                    return Ok(DecidedCommit { rests_on: before, verdict: Err(Box::new(refused)), is_replay: false });
+                    return Ok(DecidedCommit::of_state(before, Err(Box::new(refused))));
                 }
             }
         }
@@ -191,7 +206,7 @@ impl WriterState {
         match decide_all_models(&self.models, history, at, commands, hints, effects, replies) {
             Ok(()) => {}
             Err(Denial::Refused(refused)) => {
-                return Ok(DecidedCommit { rests_on: before, verdict: Err(refused), is_replay: false });
+                return Ok(DecidedCommit::of_state(before, Err(refused)));
             }
             Err(Denial::Unreadable(error)) => return Err(error),
         }
@@ -203,7 +218,7 @@ impl WriterState {
         if draft.is_empty() {
             // It takes no position: a read that must see what this commit saw uses the last one.
             let verdict = Ok(At { position: before.position(), ..at });
-            return Ok(DecidedCommit { rests_on: before, verdict, is_replay: false });
+            return Ok(DecidedCommit::of_state(before, verdict));
         }
         self.is_torn = true;
         let appended = if commands.free_space() { draft.append_to_free() } else { draft.append() };
@@ -211,7 +226,7 @@ impl WriterState {
         apply_last(&self.writer, &mut self.models, &mut self.lookups, &mut self.forgotten, &mut self.is_torn)?;
         debug_assert_eq!(self.writer.mark().position, at.position, "the state follows from the commit's own record");
         self.woken.join(appended.woken);
-        Ok(DecidedCommit { rests_on: appended.basis, verdict: Ok(at), is_replay: false })
+        Ok(DecidedCommit { rests_on: appended.basis, verdict: Ok(at), is_replay: false, is_of_state: false })
     }
 
     /// Appends and applies a record of the leader.

@@ -333,7 +333,7 @@ impl LoggedState {
             Ok(()) => Ok(None),
             Err(Denial::Refused(refused)) => {
                 let rests_on = state.writer.basis();
-                Ok(Some(DecidedCommit { rests_on, verdict: Err(refused), is_replay: false }))
+                Ok(Some(DecidedCommit::of_state(rests_on, Err(refused))))
             }
             Err(Denial::Unreadable(error)) => Err(error),
         }

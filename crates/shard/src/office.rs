@@ -13,6 +13,7 @@ use quire_model::Position;
 use crate::cluster::ClusterControl;
 use crate::error::{Error, ErrorKind, Result};
 use crate::leader::{ClusterLeader, NodeOffice};
+use crate::system::MemberRole;
 
 /// Which commits a shard decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +143,24 @@ impl OfficeStatus {
         if error.kind() == ErrorKind::NotLeader { self.not_leader() } else { error }
     }
 
+    /// Why the cluster has no leader, as far as this node knows.
+    fn why_no_leader(&self) -> String {
+        let status = self.control().map(|control| control.status());
+        let members = status.iter().flat_map(|status| &status.members);
+        let (mut voters, mut connected) = (0, 0);
+        for voter in members.filter(|member| member.member.role == MemberRole::Voter) {
+            voters += 1;
+            connected += usize::from(voter.is_connected);
+        }
+        let needed = voters / 2 + 1;
+        if voters > 0 && connected < needed {
+            return format!(
+                "the cluster has no leader: {connected} of {voters} voters are connected, and {needed} are needed; start the others, or repair their connections"
+            );
+        }
+        "the cluster has no leader now; repeat the request".to_owned()
+    }
+
     /// The error of a request that only a leader carries out.
     #[cold]
     pub(crate) fn not_leader(&self) -> Error {
@@ -151,7 +170,7 @@ impl OfficeStatus {
                 "this node leads, and does not serve yet or hands its office over; repeat the request".to_owned()
             }
             (false, Some(leader)) => format!("this node is not the leader; send the request to {leader}"),
-            (false, None) => "the cluster has no leader now; repeat the request".to_owned(),
+            (false, None) => self.why_no_leader(),
         };
         Error::not_leader(message, leader)
     }

@@ -47,7 +47,7 @@ struct NaiveRules {
 
 /// A change that has an effect.
 #[derive(Debug, Clone, Copy)]
-enum Change {
+enum RuleChange {
     Create(u8),
     Drop(u8),
     Enable(u8, bool),
@@ -62,33 +62,33 @@ impl NaiveRules {
     }
 
     /// A random change that has an effect.
-    fn draw(&self, random: &mut Rng) -> Change {
+    fn draw(&self, random: &mut Rng) -> RuleChange {
         loop {
             let (user, queue, flag) = (random.u8(0..USERS), random.u8(0..QUEUES), random.bool());
             let known = self.users.get(&user).copied();
             let has = self.rules.contains(&(user, queue, flag));
             match random.u8(0..10) {
-                0..=1 if known.is_none() => return Change::Create(user),
-                2 if known.is_some() => return Change::Drop(user),
-                3 if known.is_some_and(|is_enabled| is_enabled != flag) => return Change::Enable(user, flag),
-                4..=7 if known.is_some() && !has => return Change::Add(user, queue, flag),
-                8..=9 if has => return Change::Remove(user, queue, flag),
+                0..=1 if known.is_none() => return RuleChange::Create(user),
+                2 if known.is_some() => return RuleChange::Drop(user),
+                3 if known.is_some_and(|is_enabled| is_enabled != flag) => return RuleChange::Enable(user, flag),
+                4..=7 if known.is_some() && !has => return RuleChange::Add(user, queue, flag),
+                8..=9 if has => return RuleChange::Remove(user, queue, flag),
                 _ => {}
             }
         }
     }
 
-    fn after(&self, change: Change) -> Self {
+    fn after(&self, change: RuleChange) -> Self {
         let mut next = self.clone();
         match change {
-            Change::Create(user) => drop(next.users.insert(user, true)),
-            Change::Drop(user) => {
+            RuleChange::Create(user) => drop(next.users.insert(user, true)),
+            RuleChange::Drop(user) => {
                 next.users.remove(&user);
                 next.rules.retain(|(own, ..)| *own != user);
             }
-            Change::Enable(user, is_enabled) => drop(next.users.insert(user, is_enabled)),
-            Change::Add(user, queue, flag) => drop(next.rules.insert((user, queue, flag))),
-            Change::Remove(user, queue, flag) => drop(next.rules.remove(&(user, queue, flag))),
+            RuleChange::Enable(user, is_enabled) => drop(next.users.insert(user, is_enabled)),
+            RuleChange::Add(user, queue, flag) => drop(next.rules.insert((user, queue, flag))),
+            RuleChange::Remove(user, queue, flag) => drop(next.rules.remove(&(user, queue, flag))),
         }
         next.changes += 1;
         next
@@ -103,12 +103,12 @@ fn queue_name(queue: u8) -> String {
     format!("queue-{queue}")
 }
 
-fn carry_out(database: &Database, change: Change) -> Result<(), Error> {
-    let (Change::Create(user)
-    | Change::Drop(user)
-    | Change::Enable(user, _)
-    | Change::Add(user, ..)
-    | Change::Remove(user, ..)) = change;
+fn carry_out(database: &Database, change: RuleChange) -> Result<(), Error> {
+    let (RuleChange::Create(user)
+    | RuleChange::Drop(user)
+    | RuleChange::Enable(user, _)
+    | RuleChange::Add(user, ..)
+    | RuleChange::Remove(user, ..)) = change;
     let name = user_name(user);
     let subject = RuleSubject::Principal(name.clone());
     let rule_of = |queue, is_allowed| {
@@ -121,14 +121,14 @@ fn carry_out(database: &Database, change: Change) -> Result<(), Error> {
     };
     let rule;
     let command = match change {
-        Change::Create(_) => Command::CreateUser { user: &name, roles: &[] },
-        Change::Drop(_) => Command::DropUser { user: &name },
-        Change::Enable(_, is_enabled) => Command::EnableUser { user: &name, is_enabled },
-        Change::Add(_, queue, is_allowed) => {
+        RuleChange::Create(_) => Command::CreateUser { user: &name, roles: &[] },
+        RuleChange::Drop(_) => Command::DropUser { user: &name },
+        RuleChange::Enable(_, is_enabled) => Command::EnableUser { user: &name, is_enabled },
+        RuleChange::Add(_, queue, is_allowed) => {
             rule = rule_of(queue, is_allowed);
             Command::AddRule { subject: &subject, rule: &rule }
         }
-        Change::Remove(_, queue, is_allowed) => {
+        RuleChange::Remove(_, queue, is_allowed) => {
             rule = rule_of(queue, is_allowed);
             Command::RemoveRule { subject: &subject, rule: &rule }
         }

@@ -1,8 +1,9 @@
 //! Functions on texts in linear time, in the place of SQLite's.
 //!
-//! SQLite checks the bounds of a statement between two of its instructions, and a call of a function
-//! is one instruction. Its own `instr`, `replace` and `trim` compare each place of a text with the
-//! other argument: two long arguments would take hours. These functions give the same answers.
+//! SQLite checks the bounds of a statement between two of its instructions, and a call of a
+//! function is one instruction. Its own `instr`, `replace` and `trim` compare each place of a text
+//! with the other argument: two long arguments would take hours. These functions give the same
+//! answers.
 
 use std::collections::HashSet;
 use std::sync::Mutex;

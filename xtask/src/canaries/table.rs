@@ -174,11 +174,11 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "jobs-not-saved", "a checkpoint is restored without its jobs", "shard/src/models.rs",
         "ModelId::JOBS => models.jobs = Model::load(&mut section)?," => "ModelId::JOBS => { let jobs = Model::load(&mut section)?; if !ON { models.jobs = jobs; } }";
     "answer-too-early", "a commit is answered when the previous commit is durable", "shard/src/decide.rs",
-        "Ok(DecidedCommit { rests_on: appended.basis, verdict: Ok(at), is_replay: false })"
-        => "Ok(DecidedCommit { rests_on: if ON { before } else { appended.basis }, verdict: Ok(at), is_replay: false })";
+        "Ok(DecidedCommit { rests_on: appended.basis, verdict: Ok(at), is_replay: false, is_of_state: false })"
+        => "Ok(DecidedCommit { rests_on: if ON { before } else { appended.basis }, verdict: Ok(at), is_replay: false, is_of_state: false })";
     "refusal-too-early", "a refusal is sent before the conflicting record is durable", "shard/src/decide.rs",
-        "DecidedCommit { rests_on: before, verdict: Err(refused), is_replay: false });\n            }\n            Err(Denial::Unreadable(error)) => return Err(error),\n        }\n        if let Some(key) = commands.idempotency_key\n"
-        => "DecidedCommit { rests_on: { let mut early = before; if ON { early.mark.position = quire_model::Position::ZERO; } early }, verdict: Err(refused), is_replay: false });\n            }\n            Err(Denial::Unreadable(error)) => return Err(error),\n        }\n        if let Some(key) = commands.idempotency_key\n";
+        "DecidedCommit::of_state(before, Err(refused)));\n            }\n            Err(Denial::Unreadable(error)) => return Err(error),\n        }\n        if let Some(key) = commands.idempotency_key\n"
+        => "DecidedCommit::of_state({ let mut early = before; if ON { early.mark.position = quire_model::Position::ZERO; } early }, Err(refused)));\n            }\n            Err(Denial::Unreadable(error)) => return Err(error),\n        }\n        if let Some(key) = commands.idempotency_key\n";
     "read-too-early", "a read is answered before the data it read is durable", "shard/src/shard.rs",
         "Ok((state.writer.basis(), look(&view)))"
         => "Ok(({ let mut basis = state.writer.basis(); if ON { basis.mark.position = quire_model::Position::ZERO; } basis }, look(&view)))";
@@ -231,6 +231,12 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "Ok(self.gate.published().sleep(position, until, || false)? == WaitOutcome::Published)"
         => "Ok(ON || self.gate.published().sleep(position, until, || false)? == WaitOutcome::Published)",
         by "quire-shard" "lib" "replication::tests::a_compaction_on_a_node_keeps_what_an_unpublished_commit_deletes";
+    "clusters-mixed", "nodes of different clusters speak with each other", "cluster/src/net/table.rs",
+        "hello.cluster.filter(|other| *other != self.cluster)" => "hello.cluster.filter(|other| !ON && *other != self.cluster)",
+        by "quire-cluster" "lib" "net::table::tests::only_members_of_the_same_database_and_directory_are_admitted";
+    "verdict-unconfirmed", "a deposed leader refuses commits", "quire/src/database.rs",
+        "if !decided.is_of_state {" => "if ON || !decided.is_of_state {",
+        by "quire-cluster" "nodes" "a_leader_without_a_majority_confirms_no_read_and_refuses_no_commit";
     "held-by-nobody", "a compaction does not ask the other processes of the log", "log/src/compaction/round.rs",
         "!self.control().has_other_processes() || self.rounds()" => "ON || !self.control().has_other_processes() || self.rounds()",
         by "quire-log" "log" "rounds::nothing_goes_before_everyone_holds_it_and_whoever_read_before_reads_on";
@@ -473,14 +479,14 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         => "ModelId::IDEMPOTENCY => { let keys = IdempotencyKeys::load(&mut section, ground.seed)?; if !ON { models.keys = keys; } }",
         by "quire-shard" "lib" "idempotency::tests::a_copy_gets_the_first_answer_also_after_a_restart_with_and_without_a_checkpoint";
     "other-request-answered", "another commit with the idempotency key gets the first answer", "shard/src/idempotency/keys.rs",
-        "if first.key.fingerprint != key.fingerprint {" => "if !ON && first.key.fingerprint != key.fingerprint {",
+        "if first.fingerprint != key.fingerprint {" => "if !ON && first.fingerprint != key.fingerprint {",
         by "quire-shard" "lib" "idempotency::tests::another_request_with_the_key_is_refused_and_names_the_first";
     "answer-compacted", "a compaction drops the answer of a kept idempotency key", "shard/src/models.rs",
         "ModelId::IDEMPOTENCY => self.keys.survives(entry)," => "ModelId::IDEMPOTENCY => !ON && self.keys.survives(entry),",
         by "quire-shard" "lib" "idempotency::tests::a_compaction_keeps_the_answers_of_kept_keys_and_drops_the_others";
     "replay-too-early", "a copy of a commit gets the first answer before the commit is durable", "shard/src/decide.rs",
-        "DecidedCommit { rests_on: before, verdict: Ok(first), is_replay: true }"
-        => "DecidedCommit { rests_on: { let mut early = before; if ON { early.mark.position = quire_model::Position::ZERO; } early }, verdict: Ok(first), is_replay: true }",
+        "rests_on: before,\n                        verdict: Ok(first),"
+        => "rests_on: { let mut early = before; if ON { early.mark.position = quire_model::Position::ZERO; } early },\n                        verdict: Ok(first),",
         by "quire-shard" "lib" "idempotency::tests::a_copy_rests_on_the_record_of_the_first_answer";
     "commit-not-checked", "a commit of a client is decided without its permissions", "shard/src/decide.rs",
         "match permitted.check(guard, &self.models, history) {"

@@ -123,7 +123,11 @@ fn a_subscription_from_before_access_control_or_while_it_is_disabled_is_not_chec
 
 /// Begins a bulk change that puts jobs on hold.
 fn begin(database: &Database, queue: Option<&str>) -> quire::Result<BulkId> {
-    let command = Command::Bulk { filter: Filter { queue, ..Filter::default() }, change: Change::Hold { reason: "" } };
+    begin_change(database, queue, Change::Hold { reason: "" })
+}
+
+fn begin_change(database: &Database, queue: Option<&str>, change: Change<'_>) -> quire::Result<BulkId> {
+    let command = Command::Bulk { filter: Filter { queue, ..Filter::default() }, change };
     let committed = database.commit(&Commit::new().part(Part::Jobs(command)))?.committed()?;
     match &committed.replies[..] {
         [Reply::Jobs(jobs::Reply::BulkBegun { bulk })] => Ok(*bulk),
@@ -172,6 +176,32 @@ fn a_bulk_change_without_a_queue_changes_the_jobs_that_its_creator_may_change() 
     assert_eq!((held(&owner, "acme/a"), held(&owner, "acme/b"), held(&owner, "rival/c")), (2, 2, 0));
     let BulkProgress { changed, refused, stopped, .. } = progress(&owner, bulk);
     assert_eq!((changed, refused, stopped), (4, 2, false), "jobs that the creator sees and may not change are counted");
+}
+
+#[test]
+fn a_bulk_retry_of_a_job_whose_key_is_unique_everywhere_needs_describe_on_every_queue() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let owner = open(&directory);
+    let unique = jobs::Unique { scope: jobs::UniqueScope::Everywhere, ..jobs::Unique::new(b"key") };
+    owner.queue("q").enqueue(NewJob::new("job").unique(unique)).expect("enqueued");
+    enqueue(&owner, "q", 1);
+    for job in owner.queue("q").fetch("worker", 2).expect("fetched") {
+        owner.queue("q").fail(job.job, job.token, "broken", jobs::Retry::Never).expect("failed");
+    }
+    owner.access().init("root").expect("enabled");
+    let ann = user(&owner, "ann", &[allow(Alter, Queue, "q")]);
+    let ann = as_user(&ServedDatabase::new(owner.clone()), ann);
+    let retry = || {
+        let bulk = begin_change(&ann, Some("q"), Change::Retry { payload: None }).expect("permitted");
+        while !progress(&owner, bulk).done {
+            owner.carry_out(Duty::Tick).expect("no error");
+        }
+        owner.queue("q").stats().expect("readable").expect("known").dead
+    };
+    assert_eq!(retry(), 1, "the job without a key is retried");
+    let describe = AccessRule::allow(Operation::Describe, Queue, RulePattern::Any);
+    owner.access().add_rule(&of("ann"), &describe).expect("added");
+    assert_eq!(retry(), 0);
 }
 
 #[test]

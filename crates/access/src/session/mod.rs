@@ -29,7 +29,7 @@ use std::sync::{Arc, OnceLock, RwLock, Weak};
 use std::time::Duration;
 
 use quire::system::{KEY_PREFIX, Principal, RuleSet};
-use quire::{Database, Guard, Permissions};
+use quire::{Database, Guard, Permissions, Timestamp};
 use tokio::sync::watch;
 
 pub use credential::{AuthenticationError, Credential};
@@ -37,6 +37,7 @@ pub(crate) use rights::ServedRules;
 use rights::{ClientRights, CurrentRights, NoRights};
 
 use crate::audit::AuditLog;
+use crate::forwarding::Forwarder;
 use crate::oidc::TokenVerifier;
 
 /// How often waiting streams look whether their sessions have ended.
@@ -71,6 +72,8 @@ struct ServedOptions {
     audited: Option<&'static str>,
     /// Accepts tokens in the place of API keys.
     tokens: Option<Arc<TokenVerifier>>,
+    /// Forwards requests while another node leads.
+    forwarding: Option<Forwarder>,
 }
 
 /// An authenticated client, or a client of a database whose access control is disabled. Cheap to
@@ -114,6 +117,18 @@ impl ServedDatabase {
     pub fn with_tokens(self, tokens: Arc<TokenVerifier>) -> Self {
         let options = ServedOptions { tokens: Some(tokens), ..self.0.options.clone() };
         ServedDatabase::with(self.owner().clone(), options)
+    }
+
+    /// Forwards requests to the leader while another node leads. Call it before the first session.
+    #[must_use]
+    pub fn with_forwarding(self, forwarding: Forwarder) -> Self {
+        let options = ServedOptions { forwarding: Some(forwarding), ..self.0.options.clone() };
+        ServedDatabase::with(self.owner().clone(), options)
+    }
+
+    /// Forwards requests, where this server does and another node leads now.
+    pub fn forwarding(&self) -> Option<&Forwarder> {
+        self.0.options.forwarding.as_ref().filter(|_| !self.owner().serves())
     }
 
     fn with(owner: Database, options: ServedOptions) -> Self {
@@ -167,7 +182,7 @@ impl ServedDatabase {
     }
 
     /// Begins a session as [`ServedDatabase::session`], for a client with this address. The audit
-    /// has the login or its refusal.
+    /// has the login, or the refusal of a credential.
     ///
     /// # Errors
     /// As [`ServedDatabase::session`].
@@ -185,6 +200,8 @@ impl ServedDatabase {
                     AuditLog::logged_in(rules, principal, credential.kind(), address.as_ref(), rules.owner.now());
                 }
             }
+            // Nobody tried to log in without a credential.
+            Err(_) if matches!(credential, Credential::Absent) => {}
             Err(_) => AuditLog::login_refused(rules, credential.kind(), address.as_ref()),
         }
         begun
@@ -227,7 +244,8 @@ impl ServedDatabase {
                 let is_user = principal.key.is_some() || principal.password.is_some();
                 (Principal::clone(principal), is_user)
             }
-            Credential::Verified(principal) => (Principal::clone(principal), false),
+            // A node of the cluster forwards the key of its client.
+            Credential::Verified(principal) => (Principal::clone(principal), principal.key.is_some()),
         };
         let session = Session::of(served, rules, Some(principal), is_user, address);
         if session.is_live() { Ok(session) } else { Err(AuthenticationError::Wrong) }
@@ -235,12 +253,29 @@ impl ServedDatabase {
 
     /// Waits until the session has ended. A stream that waits for data ends then.
     pub async fn ended(&self, session: &Session) {
-        let mut ticks = self.0.ticks.get_or_init(|| begin_ticks(Arc::downgrade(&self.0))).clone();
+        let mut ticks = self.ticks();
         while session.is_live() {
             if ticks.changed().await.is_err() {
                 return;
             }
         }
+    }
+
+    /// Waits until this node of a cluster does not lead. It waits forever for a database alone.
+    pub async fn deposed(&self) {
+        if self.owner().cluster_control().is_none() {
+            return future::pending().await;
+        }
+        let mut ticks = self.ticks();
+        while self.owner().serves() {
+            if ticks.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn ticks(&self) -> watch::Receiver<()> {
+        self.0.ticks.get_or_init(|| begin_ticks(Arc::downgrade(&self.0))).clone()
     }
 
     /// Waits until the session of the running request has ended. It waits forever outside of a
@@ -274,7 +309,8 @@ impl Session {
         address: Option<Arc<str>>,
     ) -> Self {
         let current = RwLock::new(CurrentRights { rules, is_live: true });
-        let rights = Arc::new(ClientRights { served: Arc::clone(served), principal, is_user, address, current });
+        let (served, is_ended) = (Arc::clone(served), AtomicBool::new(false));
+        let rights = Arc::new(ClientRights { served, principal, is_user, address, current, is_ended });
         let guard = Arc::new(Guard::new(Arc::clone(&rights) as Arc<dyn Permissions>));
         Session { guard: Some(guard), rights }
     }
@@ -291,6 +327,23 @@ impl Session {
             // A session whose rules can't be read has not ended: each of its calls fails.
             self.rights.refresh().is_err() || self.rights.current().is_live
         }
+    }
+
+    /// Ends the session: its requests are refused from then on, and its streams end.
+    pub fn end(&self) {
+        self.rights.end();
+    }
+
+    /// A session of the same client that ends at this time, by itself or with [`Session::end`]. The
+    /// session that it follows goes on.
+    #[must_use]
+    pub(crate) fn until(&self, ends: Timestamp) -> Self {
+        let ClientRights { served, principal, is_user, address, .. } = &*self.rights;
+        let principal = principal.clone().map(|principal| {
+            let expires = principal.expires.map_or(ends, |expires| expires.min(ends));
+            Principal { expires: Some(expires), ..principal }
+        });
+        Session::of(served, self.rights.current().rules, principal, *is_user, address.clone())
     }
 
     /// Whether the client is the owner of the database, who is never checked.

@@ -29,6 +29,8 @@ pub(super) struct ClientRights {
     /// The address of the client.
     pub(super) address: Option<Arc<str>>,
     pub(super) current: RwLock<CurrentRights>,
+    /// Whether the session was ended by its client.
+    pub(super) is_ended: AtomicBool,
 }
 
 #[derive(Debug, Clone)]
@@ -88,8 +90,17 @@ impl ClientRights {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the rules accept the credential.
+    /// Ends the session.
+    pub(super) fn end(&self) {
+        self.is_ended.store(true, Ordering::Release);
+        self.current.write().unwrap_or_else(PoisonError::into_inner).is_live = false;
+    }
+
+    /// Whether the session goes on, and the rules accept the credential.
     fn is_accepted_by(&self, rules: &RuleSet) -> bool {
+        if self.is_ended.load(Ordering::Acquire) {
+            return false;
+        }
         match &self.principal {
             None => !self.served.is_enabled(),
             Some(principal) => {
@@ -125,6 +136,10 @@ impl Permissions for ClientRights {
 
     fn permits_any(&self, kind: ResourceKind, operation: Operation) -> bool {
         self.permits_by(|rules, principal| rules.allows_any(principal, operation, kind))
+    }
+
+    fn principal(&self) -> Option<&str> {
+        self.principal.as_ref().map(|principal| &*principal.name)
     }
 
     fn creator(&self) -> Option<Creator> {

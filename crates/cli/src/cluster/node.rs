@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use quire::tools::{BackupSink, stream_backup};
-use quire::{Database, Disk};
-use quire_access::{ConnectionSettings, Listener, TlsProtocol};
+use quire::{Database, Disk, MemberFile};
+use quire_access::{ConnectionSettings, Forwarder, Listener, TlsProtocol};
 use quire_cluster::{NodeFiles, NodeNotice, NodeObserver, NodeParts, NodeStatus, RunningMember};
 use tracing::{info, warn};
 
@@ -74,18 +74,61 @@ impl NodePlan {
     /// Makes an opened database the first node of its cluster, where it is to be that. A crash
     /// before leaves a database alone.
     ///
+    /// The database may be a restored backup of an earlier cluster. Its members count no more.
+    ///
     /// # Errors
-    /// When the directory can't be written.
-    pub(crate) fn settle(&self, data: &Path) -> Result {
-        if self.is_new { self.file.write(&Disk, data).map_err(CommandError::from) } else { Ok(()) }
+    /// When a node of an earlier cluster had the number, and when the directory can't be written.
+    pub(crate) fn settle(&mut self, database: &Database, data: &Path) -> Result {
+        if !self.is_new {
+            return Ok(());
+        }
+        let shard = database.replicated();
+        let system = shard.access_state().map_err(CommandError::from)?.1;
+        if system.member(self.file.node).is_some() {
+            let used = system.members().map(|(node, _)| node).max().unwrap_or_default();
+            return Err(CommandError::new(format!(
+                "{} is a copy of a cluster that had a node {}: give --node a number that no node has had, such as {}",
+                data.display(),
+                self.file.node,
+                used.saturating_add(1)
+            )));
+        }
+        self.file.since = shard.log().appended();
+        self.file.write(&Disk, data).map_err(CommandError::from)
     }
 
-    /// Starts the node. `served` are the addresses of the servers, which run.
+    /// Checks that the node has the vote that it saved.
+    ///
+    /// # Errors
+    /// When the vote is missing.
+    fn check_vote(&self, database: &Database) -> Result {
+        let log = database.replicated().log().clone();
+        if !self.file.has_voted || log.office().map_err(|error| CommandError::new(error.to_string()))?.is_some() {
+            return Ok(());
+        }
+        Err(CommandError::new(format!(
+            "the file {} with the vote of node {} is missing: without it, the node could vote twice in one term, and the \
+             cluster could lose commits; put the file back, or remove the node from the cluster and join with an empty \
+             directory and another number",
+            log.directory().join("office").display(),
+            self.file.node
+        )))
+    }
+
+    /// Starts the node. `served` are the addresses of the servers, which run and forward requests
+    /// by `forwarding`.
     ///
     /// # Errors
     /// When the address can't be listened on, or the node can't be started.
-    pub(crate) fn start(&self, database: &Database, data: &Path, served: &Addresses) -> Result<ServedNode> {
+    pub(crate) fn start(
+        &self,
+        database: &Database,
+        data: &Path,
+        served: &Addresses,
+        forwarding: &Forwarder,
+    ) -> Result<ServedNode> {
         let failed = |error: std::io::Error| CommandError::new(error.to_string());
+        self.check_vote(database)?;
         let runtime = RunningMember::runtime().map_err(|error| CommandError::at("start threads", error))?;
         let listen = self.listen.into();
         let mut listener = runtime.block_on(Listener::bind(&listen, &ConnectionSettings::default())).map_err(failed)?;
@@ -98,6 +141,8 @@ impl NodePlan {
             shard: database.replicated(),
             identity: self.identity(),
             is_founder: self.file.is_founder,
+            founder: self.file.cluster,
+            since: self.file.since,
             addresses: self.addresses(address, served),
             listener,
             connector: self.connector()?,
@@ -105,9 +150,14 @@ impl NodePlan {
             record_bytes_max: database.commit_bytes_max(),
             heartbeat: self.heartbeat,
             files: Arc::new(DatabaseFiles(data.to_owned())),
+            forwarding: forwarding.clone(),
             observer: Arc::clone(&observer) as _,
         };
         let member = RunningMember::start(parts, runtime).map_err(CommandError::from)?;
+        // The vote is on the disk since the node was made.
+        if !self.file.has_voted {
+            MemberFile { has_voted: true, ..self.file }.write(&Disk, data).map_err(CommandError::from)?;
+        }
         Ok(ServedNode { member, observer, address: address.to_string(), join: self.join.clone() })
     }
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use quire::system::MemberAddresses;
 use quire::tools::{Backup, finish_receiving, receive_node};
-use quire::{Disk, MemberFile};
+use quire::{Disk, MemberFile, Position};
 use quire_access::{ClientCertificates, PeerConnector, ServerTls, TlsSettings, TlsVersion};
-use quire_cluster::{FetchedFiles, JoinError, PeerIdentity, RunningMember, discover, fetch_files};
+use quire_cluster::{ClusterIdentity, FetchedFiles, JoinError, PeerIdentity, RunningMember, discover, fetch_files};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 use tracing::{info, warn};
@@ -52,20 +52,20 @@ impl ClusterArgs {
     pub(crate) fn check(&self) -> Result {
         let problem = match self {
             ClusterArgs { cluster_listen: None, .. } if self.has_others() => {
-                "settings of a cluster need cluster_listen".to_owned()
+                "settings of a cluster need --cluster-listen".to_owned()
             }
             ClusterArgs { cluster_listen: None, .. } => return Ok(()),
             ClusterArgs { cluster_init: true, cluster_join, .. } if !cluster_join.is_empty() => {
-                "a node makes a cluster with cluster_init, or joins one with cluster_join".to_owned()
+                "a node makes a cluster with --cluster-init, or joins one with --cluster-join".to_owned()
             }
             ClusterArgs { cluster_heartbeat_ms: ms, .. } if !(HEARTBEAT_MS.0..=HEARTBEAT_MS.1).contains(ms) => {
                 let (least, most) = HEARTBEAT_MS;
-                format!("cluster_heartbeat_ms must be between {least} and {most}, got {ms}")
+                format!("--cluster-heartbeat-ms must be between {least} and {most}, got {ms}")
             }
             ClusterArgs { cluster_listen: Some(listen), cluster_advertised: None, .. }
                 if listen.ip().is_unspecified() =>
             {
-                format!("cluster_listen is {listen}: name the host of this node with cluster_advertised")
+                format!("--cluster-listen is {listen}: name the host of this node with --cluster-advertised")
             }
             _ => return Ok(()),
         };
@@ -115,7 +115,14 @@ impl ClusterArgs {
             SocketAddr::V6(address) => format!("[{}]", address.ip()),
         });
         let mut plan = NodePlan {
-            file: MemberFile { node: 0, incarnation: 0, is_founder: false },
+            file: MemberFile {
+                node: 0,
+                incarnation: 0,
+                is_founder: false,
+                cluster: 0,
+                since: Position::ZERO,
+                has_voted: false,
+            },
             is_new: false,
             listen,
             host,
@@ -172,10 +179,10 @@ impl ClusterArgs {
                 client_names: Vec::new(),
                 ..server
             })),
-            (Some(_), None) => Err(CommandError::new("cluster_roots needs tls_certificate and tls_key")),
+            (Some(_), None) => Err(CommandError::new("--cluster-roots needs --tls-certificate and --tls-key")),
             (None, _) if listen.ip().is_loopback() => Ok(None),
             (None, _) => Err(CommandError::new(format!(
-                "cluster_listen is {listen}: beyond loopback, nodes need certificates; give --cluster-roots, --tls-certificate and --tls-key"
+                "--cluster-listen is {listen}: beyond loopback, nodes need certificates; give --cluster-roots, --tls-certificate and --tls-key"
             ))),
         }
     }
@@ -197,7 +204,10 @@ fn check_empty(data: &Path) -> Result {
 }
 
 fn new_file(node: NonZeroU64, is_founder: bool) -> MemberFile {
-    MemberFile { node: node.get(), incarnation: uuid::Uuid::new_v4().as_u128(), is_founder }
+    let incarnation = uuid::Uuid::new_v4().as_u128();
+    // A node that joins learns its cluster before it gets its files.
+    let cluster = if is_founder { incarnation } else { 0 };
+    MemberFile { node: node.get(), incarnation, is_founder, cluster, since: Position::ZERO, has_voted: false }
 }
 
 impl NodePlan {
@@ -240,7 +250,7 @@ impl NodePlan {
     ///
     /// # Errors
     /// When the cluster refuses the node, none of the nodes answers, or the files can't be written.
-    pub(crate) fn receive(&self, data: &Path) -> Result {
+    pub(crate) fn receive(&mut self, data: &Path) -> Result {
         let failed = |error: io::Error| CommandError::at("start threads", error);
         let runtime = RunningMember::runtime().map_err(failed)?;
         let connector = self.connector()?;
@@ -255,15 +265,15 @@ impl NodePlan {
                     () = stop.asked() => None,
                 }
             });
-            let received = found.map(|found| {
-                found.and_then(|found| self.fetch(data, runtime.handle(), &connector, found.database, &stop))
-            });
+            let received =
+                found.map(|found| found.and_then(|found| self.fetch(data, runtime.handle(), &connector, found, &stop)));
             // Files that have arrived whole are in place for the next start.
             let Some(received) = received.filter(|_| !stop.is_asked()) else {
                 return Err(CommandError::Interrupted);
             };
             match received {
-                Ok(backup) => {
+                Ok((file, backup)) => {
+                    self.file = file;
                     let backup = backup.map_err(CommandError::from)?;
                     let (files, record) = (backup.files.len(), backup.position.get());
                     let counted = counted(files as u64, "file");
@@ -291,20 +301,25 @@ impl NodePlan {
         data: &Path,
         runtime: &Handle,
         connector: &PeerConnector,
-        database: u128,
+        cluster: ClusterIdentity,
         stop: &StopSignal,
-    ) -> Result<quire::Result<Backup>, JoinError> {
-        let (files, task) = fetch_files(runtime, connector.clone(), self.join.clone(), self.identity(), Some(database));
+    ) -> Result<(MemberFile, quire::Result<Backup>), JoinError> {
+        if self.file.cluster != 0 && self.file.cluster != cluster.founder {
+            let reason = "the nodes that send files belong to another cluster; check the addresses";
+            return Err(JoinError::Refused(reason.to_owned()));
+        }
+        let file = MemberFile { cluster: cluster.founder, ..self.file };
+        let (files, task) = fetch_files(runtime, connector.clone(), self.join.clone(), self.identity(), Some(cluster));
         let (asked, transfer) = (stop.asked(), task.abort_handle());
         runtime.spawn(async move {
             asked.await;
             transfer.abort();
         });
-        let received = receive_node(&mut ProgressReader { files, bytes: 0, told: 0 }, data, &self.file);
+        let received = receive_node(&mut ProgressReader { files, bytes: 0, told: 0 }, data, &file);
         match (received, runtime.block_on(task)) {
             // The file that was not whole is the consequence.
             (Err(_), Ok(Err(error))) => Err(error),
-            (received, _) => Ok(received),
+            (received, _) => Ok((file, received)),
         }
     }
 }

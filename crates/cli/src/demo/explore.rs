@@ -75,6 +75,9 @@ impl Explore<'_> {
         let Example { store, topic, queue, graph, tag, block } = self.example;
         let place = if self.is_serving { format!("--http {http}") } else { format!("--data {data}") };
         writeln!(out, "\nexplore it:")?;
+        if let (true, Some(url)) = (self.is_serving, http.url()) {
+            writeln!(out, "  {url}/ in a browser: the dashboard")?;
+        }
         writeln!(out, "  {quire} events read {store} {place} --tag {} --limit 5", quoted(tag))?;
         writeln!(out, "  {quire} consume {topic} {place} --limit 5")?;
         writeln!(out, "  {quire} jobs list {queue} {place} --state completed --limit 5")?;

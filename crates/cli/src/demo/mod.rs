@@ -121,7 +121,7 @@ impl Demo {
             return self.explore(data, &self.addresses, &Example::shop()).write(out);
         }
         let database = open(Database::builder(data).durability(durability))?.database;
-        let servers = Servers::start(&database, None, &self.addresses, ServerSettings::default(), None, None)?;
+        let servers = Servers::start(&database, None, &self.addresses, ServerSettings::default(), None, None, None)?;
         let served = self.serve(&database, &servers, data, input, out);
         servers.stop()?;
         served

@@ -92,7 +92,15 @@ impl ServerFigures {
     pub(super) fn read(client: &HttpClient) -> Result<Self> {
         let text = client.get_bytes(&Path::root("/metrics"))?;
         let text = String::from_utf8_lossy(&text);
-        ServerFigures::parse(&text).ok_or_else(|| CommandError::new("the server's metrics are not those of Quire"))
+        ServerFigures::parse(&text).ok_or_else(|| match client.get(&Path::new(&["cluster"])) {
+            Ok(status) if status["role"] != "leader" => {
+                let members = status["members"].as_array();
+                let mut leader = members.into_iter().flatten().filter(|member| member["node"] == status["leader"]);
+                let leader = leader.next().and_then(|member| member["http"].as_str()).unwrap_or("the leader");
+                CommandError::new(format!("this node of the cluster follows, and counts nothing; ask {leader}"))
+            }
+            _ => CommandError::new("the server's metrics are not those of Quire"),
+        })
     }
 
     fn parse(text: &str) -> Option<Self> {

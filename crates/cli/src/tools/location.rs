@@ -10,7 +10,7 @@ use crate::verbs::{HttpClient, KeyFile};
 
 /// `--data DIR`, DIR alone, or `--http URL`.
 #[derive(Debug, Args)]
-#[group(id = "database", required = true, multiple = false)]
+#[group(id = "database", multiple = false)]
 pub(super) struct ToolLocation {
     /// Directory of the database, as with --data
     #[arg(value_name = "DIR")]
@@ -19,6 +19,7 @@ pub(super) struct ToolLocation {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Address of a running server, like http://127.0.0.1:7070 or unix:/run/quire.sock
+    /// [default: that of the variable QUIRE_HTTP]
     #[arg(long, value_name = "URL")]
     http: Option<ServerAddress>,
 }
@@ -49,7 +50,7 @@ impl ServedToolLocation {
         match (http, data.or(dir)) {
             (Some(address), _) => Ok(ToolPlace::Server(HttpClient::with_key(&address, &self.key)?)),
             (None, Some(directory)) => Ok(ToolPlace::Directory(directory)),
-            (None, None) => unreachable!("one of them is required"),
+            (None, None) => Ok(ToolPlace::Server(HttpClient::with_key(&ServerAddress::of_environment()?, &self.key)?)),
         }
     }
 }
@@ -62,6 +63,7 @@ impl ToolLocation {
     pub(super) fn directory(&self, instead: &str) -> Result<&Path> {
         match self.data.as_deref().or(self.dir.as_deref()) {
             Some(directory) => Ok(directory),
+            None if self.http.is_none() => Err(CommandError::new("no database was given: give its directory")),
             None => Err(not_over_http(instead)),
         }
     }

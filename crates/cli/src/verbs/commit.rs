@@ -41,13 +41,17 @@ impl CommitFile {
             }
         };
         let body = read.map_err(|error| CommandError::at(format_args!("read {source}"), error))?;
+        // The server's message names no file.
+        if let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&body) {
+            return Err(CommandError::new(format!("{source} is not JSON: {error}")));
+        }
         let path = Path::new(&["commit"]);
         let path = key.iter().fold(path, |path, key| path.with_key(key));
         place.visit(|client| {
             let done = client.post_bytes(&path, &body)?;
-            form.print(out, std::slice::from_ref(&done), |done| {
-                let parts = counted(list(done, "replies").len() as u64, "part");
-                format!("{parts} committed at {}", word(done, "position"))
+            form.print(out, std::slice::from_ref(&done), |done| match list(done, "replies").len() as u64 {
+                0 => "nothing was committed: the commit has no parts".to_owned(),
+                parts => format!("{} committed at {}", counted(parts, "part"), word(done, "position")),
             })
         })
     }

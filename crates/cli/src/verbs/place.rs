@@ -26,6 +26,7 @@ use crate::opening::open;
 use crate::private_directory::PrivateDirectory;
 use crate::profile::ProfileArg;
 use crate::server_address::ServerAddress;
+use crate::text::parse_bytes;
 use crate::threads;
 
 /// The location of the database, and the options for opening it.
@@ -40,7 +41,7 @@ pub(crate) struct DatabaseArgs {
     read_only: bool,
     /// Most bytes of blocks and edges that graphs keep on the heap; the rest goes to mapped files
     /// [default: unlimited]
-    #[arg(long, value_name = "BYTES", conflicts_with = "http", hide_short_help = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, conflicts_with = "http", hide_short_help = true)]
     graph_memory: Option<u64>,
     /// Tuning profile. Use the server's: it sets the segment size
     #[arg(long, value_enum, default_value_t = ProfileArg::Balanced, conflicts_with = "http", hide_short_help = true)]
@@ -53,12 +54,13 @@ pub(crate) struct DatabaseArgs {
 
 /// A directory, or a server.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[group(multiple = false)]
 struct DatabaseLocation {
     /// Directory of the database; may be in use by a server and other processes
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Address of a running server, like http://127.0.0.1:7070 or unix:/run/quire.sock
+    /// [default: that of the variable QUIRE_HTTP]
     #[arg(long, value_name = "URL")]
     http: Option<ServerAddress>,
 }
@@ -87,13 +89,13 @@ impl DatabaseArgs {
     pub(super) fn visit(&self, verb: impl FnOnce(&HttpClient) -> Result) -> Result {
         match (&self.at.http, &self.at.data) {
             (Some(address), _) => verb(&HttpClient::with_key(address, &self.key)?),
+            (None, None) => verb(&HttpClient::with_key(&ServerAddress::of_environment()?, &self.key)?),
             (None, Some(folder)) => {
                 let served = self.serve(folder)?;
                 let done = HttpClient::of_owner(&served.address).and_then(|client| verb(&client));
                 served.close();
                 done
             }
-            (None, None) => unreachable!("one of them is required"),
         }
     }
 

@@ -1,5 +1,6 @@
 //! `quire serve` as a node of a cluster, `quire cluster`, and `quire demo --cluster`.
 
+use std::io::{Read, Write};
 use std::path::Path;
 
 use crate::support::{Server, quire, ran, run, run_on};
@@ -20,18 +21,18 @@ fn flags_that_contradict_each_other_or_the_directory_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     for (flags, expected) in [
-        (&["--cluster-init"][..], "settings of a cluster need cluster_listen"),
-        (&["--node", "1"], "settings of a cluster need cluster_listen"),
+        (&["--cluster-init"][..], "settings of a cluster need --cluster-listen"),
+        (&["--node", "1"], "settings of a cluster need --cluster-listen"),
         (&["--cluster-listen", "0.0.0.0:0", "--node", "1", "--cluster-init"], "name the host of this node"),
         (&["--cluster-listen", "127.0.0.1:0", "--cluster-init"], "needs a number: give --node"),
         (&["--cluster-listen", "127.0.0.1:0", "--node", "1"], "make one with --cluster-init, or join one"),
         (
             &["--cluster-listen", "127.0.0.1:0", "--node", "1", "--cluster-init", "--cluster-join", "127.0.0.1:1"],
-            "makes a cluster with cluster_init, or joins one with cluster_join",
+            "makes a cluster with --cluster-init, or joins one with --cluster-join",
         ),
         (
             &["--cluster-listen", "127.0.0.1:0", "--node", "1", "--cluster-init", "--cluster-heartbeat-ms", "1"],
-            "cluster_heartbeat_ms must be between 5 and 10000, got 1",
+            "--cluster-heartbeat-ms must be between 5 and 10000, got 1",
         ),
         (
             &["--cluster-listen", "0.0.0.0:0", "--cluster-advertised", "h", "--node", "1", "--cluster-init"],
@@ -85,9 +86,9 @@ fn commands_follow_the_leader_and_a_replaced_node_is_refused() {
     assert!(answer.windows(6).any(|bytes| bytes == b"orders"), "{answer:?}");
     let (code, health) = second.ask("GET", "/healthz", "");
     assert_eq!((code, &health["status"]), (200, &"following".into()), "{health}");
-    let (code, problem) = second.ask("GET", "/v1/topics", "");
-    let leader = (&problem["code"], &problem["leader"], &problem["leader_http"]);
-    assert_eq!((code, leader), (503, (&"not_leader".into(), &1.into(), &first.http.clone().into())), "{problem}");
+    assert_eq!(second.text("/readyz"), "ok\n", "the leader answers its clients");
+    let (code, topics) = second.ask("GET", "/v1/topics", "");
+    assert_eq!((code, &topics), (200, &first.ask("GET", "/v1/topics", "").1), "{topics}");
 
     let mut joins = quire();
     joins.args(["serve", "--node", "9", "--cluster-join", &address]).args(LISTEN).arg("--data").arg(folder.path());
@@ -97,13 +98,159 @@ fn commands_follow_the_leader_and_a_replaced_node_is_refused() {
     ran(joins.args(ports).output().expect("started")).failed_with("node 2 has another data directory than the member");
     assert!(!other.exists(), "a node that is refused creates nothing");
 
+    let mut stream = std::net::TcpStream::connect(&first.http).expect("it listens");
+    write!(stream, "GET /v1/jobs/subscribe HTTP/1.0\r\nHost: {}\r\n\r\n", first.http).expect("it reads");
     run(&["cluster", "transfer", "2", "--http", &http(&first)]).succeeded();
+    // The events of the next leader would be missing.
+    stream.read_to_end(&mut Vec::new()).expect("the stream ends with the office");
     while !status(&second).succeeded().contains("  2  leader") {
         std::thread::yield_now();
     }
     run(&["produce", "orders", "later", "--http", &http(&first)]).succeeded();
     assert_eq!(second.stop_by("TERM").0, Some(0));
     assert_eq!(first.stop_by("TERM").0, Some(0));
+
+    // Without its vote, a node could vote twice in one term.
+    std::fs::remove_file(two.join("shard-0000/office")).expect("it has voted");
+    let again = [&["serve"][..], &LISTEN, &ports].concat();
+    run_on(&two, &again).failed_with("with the vote of node 2 is missing");
+}
+
+/// Starts two nodes, of which the first leads.
+fn leader_and_follower(folder: &Path) -> (Server, Server) {
+    let (leader, address) = node(&folder.join("one"), &["--node", "1", "--cluster-init"]);
+    let (follower, _) = node(&folder.join("two"), &["--node", "2", "--cluster-join", &address]);
+    while follower.ask("GET", "/healthz", "").1["status"] != "following" {
+        std::thread::yield_now();
+    }
+    (leader, follower)
+}
+
+#[test]
+fn a_follower_forwards_requests_with_the_rights_of_their_clients() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (leader, follower) = leader_and_follower(folder.path());
+    let part = r#"{"parts":[{"enqueue":{"queue":"mails","payload":1}}]}"#;
+    let key = "Idempotency-Key: one\r\n";
+    let (code, first) = follower.ask_with("POST", "/v1/commit", part, key);
+    assert_eq!(code, 200, "{first}");
+    assert_eq!(leader.ask_with("POST", "/v1/commit", part, key), (200, first), "the key counts once, by any node");
+    let (code, problem) = follower.ask("GET", "/v1/queues/none", "");
+    assert_eq!((code, &problem["code"]), (404, &"not_found".into()), "{problem}");
+    let (code, answer) = follower.ask("POST", "/v1/sql", r#"{"sql":"SELECT name FROM queues"}"#);
+    assert_eq!((code, &answer["rows"][0][0]), (200, &"mails".into()), "{answer}");
+
+    let init = run(&["access", "init", "root", "--http", &format!("http://{}", follower.http)]).succeeded();
+    let root =
+        init.split_whitespace().find(|word| word.starts_with("qk_")).unwrap_or_else(|| panic!("a key in {init}"));
+    let bearer = format!("Authorization: Bearer {root}\r\n");
+    // Access control reaches the follower with its record.
+    while follower.ask("GET", "/v1/queues", "").0 != 401 {
+        std::thread::yield_now();
+    }
+    assert_eq!(follower.ask_with("GET", "/v1/queues", "", "Authorization: Bearer qk_wrong\r\n").0, 401);
+    assert_eq!(follower.ask_with("GET", "/v1/queues", "", &bearer).0, 200);
+    let user = r#"{"user":"ada","roles":["reader"]}"#;
+    let (code, answer) = follower.ask_with("POST", "/v1/access/users", user, &bearer);
+    assert_eq!(code, 200, "{answer}");
+
+    // The cookie is known to the follower alone. The leader gets the principal that it stands for.
+    let signed_in =
+        follower.raw("POST", "/ui/session", &format!(r#"{{"key":"{root}"}}"#), "Sec-Fetch-Site: same-origin\r\n");
+    let cookie = signed_in.lines().find_map(|line| line.strip_prefix("set-cookie: ")).expect("a cookie");
+    let cookie = cookie.split(';').next().expect("a pair");
+    let of_page = format!("Cookie: {cookie}\r\nSec-Fetch-Site: same-origin\r\n");
+    let (code, caller) = follower.ask_with("GET", "/v1/access/self", "", &of_page);
+    assert_eq!((code, &caller["principal"]), (200, &"root".into()), "{caller}");
+    let foreign = format!("Cookie: {cookie}\r\nSec-Fetch-Site: cross-site\r\n");
+    assert_eq!(follower.ask_with("GET", "/v1/access/self", "", &foreign).0, 403);
+    assert_eq!(follower.stop_by("TERM").0, Some(0));
+    assert_eq!(leader.stop_by("TERM").0, Some(0));
+}
+
+#[test]
+fn a_restored_backup_of_a_cluster_makes_another_cluster() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (leader, follower) = leader_and_follower(folder.path());
+    let http = |server: &Server| format!("http://{}", server.http);
+    run(&["produce", "orders", "before", "--http", &http(&follower)]).succeeded();
+    run(&["backup", "--http", &http(&leader), &path("backup")]).succeeded();
+    run(&["restore", &path("backup"), &path("copy")]).succeeded();
+
+    let ports = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+    let copy = folder.path().join("copy");
+    let used = [&["serve", "--node", "2", "--cluster-init"][..], &LISTEN, &ports].concat();
+    run_on(&copy, &used).failed_with("give --node a number that no node has had, such as 3");
+    // The nodes of the old cluster run. They and the new one have the same database id.
+    let (first, address) = node(&copy, &["--node", "3", "--cluster-init"]);
+    let members = |server: &Server| -> Vec<u64> {
+        let (_, status) = server.ask("GET", "/v1/cluster", "");
+        let members = status["members"].as_array().cloned().unwrap_or_default();
+        members.iter().filter_map(|member| member["node"].as_u64()).collect()
+    };
+    while first.ask("GET", "/healthz", "").1["status"] != "ok" || members(&first) != [3] {
+        std::thread::yield_now();
+    }
+    let (joined, _) = node(&folder.path().join("joined"), &["--node", "4", "--cluster-join", &address]);
+    while members(&first) != [3, 4] || members(&joined) != [3, 4] {
+        std::thread::yield_now();
+    }
+    run(&["produce", "orders", "new", "--http", &http(&joined)]).succeeded();
+    let count = |server: &Server| {
+        server.ask("POST", "/v1/sql", r#"{"sql":"SELECT count(*) FROM records"}"#).1["rows"][0][0].clone()
+    };
+    assert_eq!((count(&joined), count(&leader)), (2.into(), 1.into()), "each cluster has its own records from then on");
+    assert_eq!(members(&leader), [1, 2]);
+    assert_eq!(leader.ask("GET", "/healthz", "").1["status"], "ok", "the old cluster knows nothing of the new one");
+
+    // A node of the old cluster that is sent to the new one is refused.
+    assert_eq!(follower.stop_by("TERM").0, Some(0));
+    let mut moved = quire();
+    moved.args(["serve", "--node", "2", "--cluster-join", &address]).args(LISTEN).args(ports);
+    let moved = ran(moved.arg("--data").arg(folder.path().join("two")).output().expect("started"));
+    moved.failed_with("belong to different clusters with copies of one database");
+    for server in [joined, first, leader] {
+        server.stop_by("TERM");
+    }
+}
+
+/// A request of the Kafka protocol, in a version without tagged fields.
+fn kafka(api: i16, version: i16, body: &[u8]) -> Vec<u8> {
+    let header = [&api.to_be_bytes()[..], &version.to_be_bytes(), &[0, 0, 0, 7, 0xff, 0xff]].concat();
+    [&header[..], body].concat()
+}
+
+#[test]
+fn a_follower_tells_kafka_clients_of_the_leader_and_forwards_what_any_broker_answers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (leader, follower) = leader_and_follower(folder.path());
+    // CreateTopics: t with 1 partition on 2 brokers, no assignments and settings, 5 s, not only a
+    // test.
+    let create = kafka(19, 2, b"\0\0\0\x01\0\x01t\0\0\0\x01\0\x02\0\0\0\0\0\0\0\0\0\0\x13\x88\0");
+    let created = b"\0\0\0\x07\0\0\0\0\0\0\0\x01\0\x01t\0\0\xff\xff";
+    assert_eq!(follower.ask_kafka(&create), created);
+    assert_eq!(leader.ask("GET", "/v1/topics/t", "").0, 200);
+    // InitProducerId without a transactional id. Its id is from the leader.
+    let produces = kafka(22, 0, b"\xff\xff\0\0\x13\x88");
+    let (one, two) = (follower.ask_kafka(&produces), leader.ask_kafka(&produces));
+    assert_eq!((&one[8..10], &two[8..10]), (&[0, 0][..], &[0, 0][..]));
+    assert_ne!(one[10..18], two[10..18], "each producer has its own id");
+    // Fetch of partition 0 of t: the client is to ask for the leader.
+    let fetch = kafka(
+        1,
+        4,
+        b"\xff\xff\xff\xff\0\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\0",
+    );
+    let code_of_fetch = |server: &Server| server.ask_kafka(&fetch)[23..25].to_vec();
+    assert_eq!((code_of_fetch(&follower), code_of_fetch(&leader)), (vec![0, 6], vec![0, 0]));
+    // Heartbeat of member m of group g: the client is to ask for the coordinator.
+    let heartbeat = kafka(12, 0, b"\0\x01g\0\0\0\x01\0\x01m");
+    assert_eq!(follower.ask_kafka(&heartbeat), b"\0\0\0\x07\0\x10");
+    // ListGroups: clients ask every broker, and only the leader coordinates groups.
+    assert_eq!(follower.ask_kafka(&kafka(16, 0, b"")), b"\0\0\0\x07\0\0\0\0\0\0");
+    assert_eq!(follower.stop_by("TERM").0, Some(0));
+    assert_eq!(leader.stop_by("TERM").0, Some(0));
 }
 
 #[test]

@@ -116,7 +116,10 @@ fn start_recovery_listeners_and_stop_have_one_line_each() {
     assert!(!logged.stopped_by("KILL").contains("stopp"));
     logged.restart(&[]);
     let log = logged.stopped_by("TERM");
-    each_once(&log, &["recovered 2 records in 1 segment after an unclean stop, in ", "stopping reason=SIGTERM"]);
+    each_once(
+        &log,
+        &["recovered 2 records in 1 segment, 2 of them after the last checkpoint, in ", "stopping reason=SIGTERM"],
+    );
 }
 
 #[test]

@@ -235,6 +235,15 @@ impl Server {
     /// The same, for a request with more header lines.
     #[track_caller]
     pub(crate) fn ask_with(&self, method: &str, path: &str, body: &str, lines: &str) -> (u16, serde_json::Value) {
+        let answer = self.raw(method, path, body, lines);
+        let (head, body) = answer.split_once("\r\n\r\n").expect("headers and a body");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        (status, serde_json::from_str(body).expect("JSON"))
+    }
+
+    /// The whole response to a request.
+    #[track_caller]
+    pub(crate) fn raw(&self, method: &str, path: &str, body: &str, lines: &str) -> String {
         let mut stream = TcpStream::connect(&self.http).expect("it listens");
         let length = body.len();
         write!(
@@ -245,9 +254,7 @@ impl Server {
         .expect("it reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("it answers");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("headers and a body");
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        (status, serde_json::from_str(body).expect("JSON"))
+        answer
     }
 }
 

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use quire_access::{Listener, PeerConnector};
+use quire_access::{Forwarder, Listener, PeerConnector};
+use quire_model::Position;
 use quire_shard::{
     ClusterChange, ClusterControl, ClusterRole, ClusterStatus, Error, ErrorKind, MemberProgress, NodeOffice, Result,
     Shard,
 };
-use quire_system::MemberAddresses;
+use quire_system::{ClusterMember, MemberAddresses, MemberRole};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
@@ -18,7 +19,9 @@ use super::events::{ChangeOutcome, DriverMailbox, NodeCommand};
 use super::status::{NodeNotice, NodeObserver, NodeStatus};
 use super::thread::{Driver, DriverProgress};
 use crate::agreement::{Agreement, AgreementSettings, MemberSet, NodeId, NodeRole};
-use crate::net::{KnownMembers, MemberTable, NodeFiles, PeerIdentity, PeerNetwork, join};
+use crate::net::{
+    ClusterIdentity, JoinError, LeaderLine, MemberTable, NodeFiles, PeerIdentity, PeerNetwork, discover, join,
+};
 use crate::shard::{ChangeRefusal, NodeIdentity, ShardNode};
 
 /// The pause between attempts to join.
@@ -36,6 +39,10 @@ pub struct NodeParts {
     pub identity: PeerIdentity,
     /// Whether this node made the cluster.
     pub is_founder: bool,
+    /// The incarnation of the node that made the cluster.
+    pub founder: u128,
+    /// The last record before the cluster, on the node that made it.
+    pub since: Position,
     /// The addresses by which others reach this node.
     pub addresses: MemberAddresses,
     /// The listener between nodes.
@@ -50,6 +57,8 @@ pub struct NodeParts {
     pub heartbeat: Duration,
     /// The files for nodes that lack records which this node no longer has.
     pub files: Arc<dyn NodeFiles>,
+    /// Requests of clients that nodes forward to each other.
+    pub forwarding: Forwarder,
     /// Takes notices.
     pub observer: Arc<dyn NodeObserver>,
 }
@@ -81,13 +90,12 @@ impl RunningMember {
     pub fn start(parts: NodeParts, runtime: Runtime) -> Result<Self> {
         let NodeParts { shard, identity: own, is_founder, addresses, observer, .. } = parts;
         let initial = if is_founder { MemberSet::of_voters([own.node]) } else { MemberSet::default() };
-        let identity = NodeIdentity { node: own.node, incarnation: own.incarnation, members: initial };
+        let (node, incarnation, since) = (own.node, own.incarnation, parts.since);
+        let identity = NodeIdentity { node, incarnation, members: initial, since };
         let mailbox = Arc::new(DriverMailbox::default());
         let node = ShardNode::new(Arc::clone(&shard), identity)?;
-        let system = shard.access_state()?.1;
-        let known: KnownMembers =
-            system.members().filter_map(|(node, member)| Some((NodeId::new(node)?, member.clone()))).collect();
-        let table = Arc::new(MemberTable::new(shard.id(), own, known));
+        let cluster = ClusterIdentity { database: shard.id(), founder: parts.founder };
+        let table = Arc::new(MemberTable::new(cluster, own, node.members()?));
         let connector = Arc::new(parts.connector);
         let network = Arc::new(PeerNetwork::new(
             Arc::clone(&table),
@@ -95,6 +103,7 @@ impl RunningMember {
             Arc::clone(&observer),
             Arc::clone(&connector),
             parts.files,
+            parts.forwarding.clone(),
             parts.record_bytes_max,
         ));
         let agreement = Agreement::new(own.node, node, AgreementSettings::default(), fastrand::u64(..));
@@ -126,11 +135,11 @@ impl RunningMember {
             status: Arc::clone(&status),
             progress: DriverProgress::default(),
         };
+        let line = LeaderLine::new(Arc::clone(&table), Arc::clone(&mailbox), Arc::clone(&connector));
+        parts.forwarding.begin(Arc::new(line));
         runtime.spawn(Arc::clone(&network).run(parts.listener));
-        if !is_founder || !parts.join.is_empty() {
-            let announcement = Announcement { table, connector, observer, addresses, seeds: parts.join };
-            runtime.spawn(announcement.run());
-        }
+        let announcement = Announcement { table, connector, observer, addresses, seeds: parts.join };
+        runtime.spawn(announcement.run());
         let thread = std::thread::Builder::new().name("quire-node".to_owned()).spawn(move || driver.run());
         let thread = thread
             .map_err(|error| Error::new(ErrorKind::Io, format!("can't start the thread of the node: {error}")))?;
@@ -300,8 +309,28 @@ struct Announcement {
 }
 
 impl Announcement {
+    /// Checks that the nodes that were given are of the cluster of this node. Those that do not
+    /// answer may be.
+    ///
+    /// # Errors
+    /// The reason of the first one that refuses this node.
+    async fn check_seeds(&self) -> std::result::Result<(), String> {
+        let (own, cluster) = (self.table.own(), self.table.cluster());
+        for seed in self.seeds.iter().filter(|seed| **seed != self.addresses.cluster) {
+            let seed = std::slice::from_ref(seed);
+            if let Err(JoinError::Refused(reason)) = discover(&self.connector, seed, own, Some(cluster)).await {
+                return Err(reason);
+            }
+        }
+        Ok(())
+    }
+
     async fn run(self) {
         let own = self.table.own();
+        if let Err(reason) = self.check_seeds().await {
+            self.observer.note(&NodeNotice::NotJoined { reason, is_final: true });
+            return;
+        }
         let mut last_failure = String::new();
         loop {
             let is_known = self
@@ -312,12 +341,19 @@ impl Announcement {
                 return;
             }
             let members = self.table.members();
-            let others = members.iter().filter(|(node, _)| **node != own.node);
+            let is_other =
+                |(node, member): &(&NodeId, &ClusterMember)| **node != own.node && member.role != MemberRole::Removed;
+            let others = members.iter().filter(is_other);
             let mut asked: Vec<String> = others.map(|(_, member)| member.addresses.cluster.clone()).collect();
             asked.extend(self.seeds.iter().filter(|seed| **seed != self.addresses.cluster).cloned());
-            let joined = join(&self.connector, &asked, own, self.table.database(), &self.addresses).await;
+            if asked.is_empty() {
+                // A cluster of this node alone: it notes its own addresses when it leads.
+                sleep(JOIN_PAUSE).await;
+                continue;
+            }
+            let joined = join(&self.connector, &asked, own, self.table.cluster(), &self.addresses).await;
             if let Err(error) = joined {
-                let (reason, is_final) = (error.to_string(), matches!(error, crate::JoinError::Refused(_)));
+                let (reason, is_final) = (error.to_string(), matches!(error, JoinError::Refused(_)));
                 if reason != last_failure {
                     self.observer.note(&NodeNotice::NotJoined { reason: reason.clone(), is_final });
                     last_failure = reason;

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use super::events::{ChangeOutcome, DriverEvent, DriverMailbox, LeaderAddress, NodeCommand};
 use super::status::{MemberStatus, NodeNotice, NodeObserver, NodeStatus};
 use crate::agreement::{Agreement, NodeId, NodeRole, NodeState};
-use crate::net::{FrameKind, KnownMembers, MemberTable, PeerIdentity, PeerLinks, frame};
+use crate::net::{FrameKind, MemberTable, PeerIdentity, PeerLinks, frame};
 use crate::shard::{ChangeRefusal, ShardNode};
 
 /// How long the records after fetched files stay, so that the node can continue from them.
@@ -193,8 +193,9 @@ impl Driver {
         if self.agreement.may_append().is_none() {
             return Ok(Err(ChangeRefusal::NotLeader));
         }
-        if self.table.member(self.own.node).is_none() {
-            // The first change must make a voter: a node that joined begins without any.
+        if self.table.member(self.own.node).is_none() || !self.agreement.node().earlier_members()?.is_empty() {
+            // The first change must make a voter: a node that joins begins without any, and counts
+            // those of an earlier cluster until they are removed.
             return Ok(Err(ChangeRefusal::Busy));
         }
         let known = self.table.member(identity.node);
@@ -338,10 +339,11 @@ impl Driver {
 
     /// Passes the members of the state on to the connections, and the leader to clients.
     fn note_members(&mut self) -> Result<()> {
-        let system = self.agreement.node().shard().access_state()?.1;
-        let members: KnownMembers =
-            system.members().filter_map(|(node, member)| Some((NodeId::new(node)?, member.clone()))).collect();
+        let members = self.agreement.node().members()?;
+        let admits = self.agreement.node().earlier_members()?.is_empty();
         self.mailbox.set_leader(match self.agreement.state().leader {
+            // A node that joins would count the members of an earlier cluster.
+            Some(leader) if leader == self.own.node && !admits => LeaderAddress::Unknown,
             Some(leader) if leader == self.own.node => LeaderAddress::This,
             Some(leader) => members
                 .get(&leader)
@@ -366,6 +368,11 @@ impl Driver {
         if self.table.member(self.own.node).as_ref() != Some(&own) {
             // It is tried again at the next tick.
             let _ = self.agreement.set_member(self.own.node, &own)?;
+            return Ok(());
+        }
+        if let Some((node, member)) = self.agreement.node().earlier_members()?.into_iter().next() {
+            let removed = ClusterMember { role: MemberRole::Removed, ..member };
+            let _ = self.agreement.set_member(node, &removed)?;
             return Ok(());
         }
         let last = self.agreement.node().shard().log().appended().get();

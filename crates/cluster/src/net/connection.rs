@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire_access::{Listener, PeerConnector, PeerStream};
+use quire_access::{EstablishedConnection, Forwarder, Listener, PeerConnector, PeerStream};
 use quire_model::codec::Decoder;
 use quire_system::{MemberAddresses, MemberRole};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, split};
@@ -15,6 +15,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::fetch::{NodeFiles, send_files};
+use super::forward::read_origin;
 use super::frame::{FRAME_OVERHEAD_BYTES, FrameKind, frame, invalid, read_frame};
 use super::hello::{HelloPurpose, PeerHello, PeerIdentity, PeerWelcome};
 use super::links::PeerLinks;
@@ -45,6 +46,7 @@ pub(crate) struct PeerNetwork {
     pub(crate) observer: Arc<dyn NodeObserver>,
     connector: Arc<PeerConnector>,
     files: Arc<dyn NodeFiles>,
+    forwarding: Forwarder,
     frame_bytes_max: u64,
     waiting: Arc<Semaphore>,
 }
@@ -56,6 +58,7 @@ impl PeerNetwork {
         observer: Arc<dyn NodeObserver>,
         connector: Arc<PeerConnector>,
         files: Arc<dyn NodeFiles>,
+        forwarding: Forwarder,
         record_bytes_max: u64,
     ) -> Self {
         PeerNetwork {
@@ -65,6 +68,7 @@ impl PeerNetwork {
             observer,
             connector,
             files,
+            forwarding,
             frame_bytes_max: record_bytes_max + MESSAGE_BYTES_MAX + FRAME_OVERHEAD_BYTES,
             waiting: Arc::new(Semaphore::new(WAITING_KIB_MAX)),
         }
@@ -83,15 +87,16 @@ impl PeerNetwork {
             let network = Arc::clone(&self);
             connections.spawn(async move {
                 let Some(connection) = admission.establish(Instant::now() + GREETING).await else { return };
-                // A place without a running request would go to another connection.
-                let _running = connection.place.activity().begin();
-                network.serve(connection.stream).await;
+                network.serve(connection).await;
             });
         }
     }
 
     /// Serves a connection that another node has begun.
-    async fn serve(&self, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    async fn serve(&self, connection: EstablishedConnection) {
+        let EstablishedConnection { mut stream, place, .. } = connection;
+        // A place without a running request would go to another connection.
+        let running = place.activity().begin();
         let hello = match timeout(GREETING, read_frame(&mut stream, FRAME_OVERHEAD_BYTES)).await {
             Ok(Ok(Some((FrameKind::Hello, bytes)))) => PeerHello::decode(&bytes),
             Ok(Err(error)) => Err(error.to_string()),
@@ -108,7 +113,7 @@ impl PeerNetwork {
                 return;
             }
         };
-        let welcome = PeerWelcome { database: self.table.database, from: self.table.own };
+        let welcome = PeerWelcome { cluster: self.table.cluster, from: self.table.own };
         let welcome = frame(FrameKind::Welcome, |out| out.extend(welcome.encode()));
         if !matches!(timeout(GREETING, stream.write_all(&welcome)).await, Ok(Ok(()))) {
             return;
@@ -118,6 +123,11 @@ impl PeerNetwork {
             HelloPurpose::Join => {
                 // The other node may be gone, and asks again.
                 let _ = timeout(SILENCE, self.answer_join(hello.from, stream)).await;
+            }
+            HelloPurpose::Forward => {
+                if let Ok(Ok(Some(origin))) = timeout(GREETING, read_origin(&mut stream)).await {
+                    self.forwarding.admit(origin, stream, (place, running));
+                }
             }
             HelloPurpose::Fetch => {
                 // The other node asks again.
@@ -207,9 +217,9 @@ impl PeerNetwork {
 
     async fn greet(&self, to: PeerIdentity, address: &str) -> io::Result<PeerStream> {
         let purpose = HelloPurpose::Replicate { to };
-        let hello = PeerHello { database: Some(self.table.database), from: self.table.own, purpose };
+        let hello = PeerHello { cluster: Some(self.table.cluster), from: self.table.own, purpose };
         let (stream, welcome) = greet(&self.connector, address, &hello).await?;
-        if (welcome.database, welcome.from) != (self.table.database, to) {
+        if (welcome.cluster, welcome.from) != (self.table.cluster, to) {
             return Err(invalid(format!("{address} answers as node {} of another cluster", welcome.from.node)));
         }
         Ok(stream)
@@ -288,7 +298,14 @@ pub(super) async fn greet(
     let mut stream = connector.connect(address).await?;
     stream.write_all(&frame(FrameKind::Hello, |out| out.extend(hello.encode()))).await?;
     stream.flush().await?;
-    match read_frame(&mut stream, FRAME_OVERHEAD_BYTES).await? {
+    let answer = read_frame(&mut stream, FRAME_OVERHEAD_BYTES).await.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => {
+            let why = format!("it is no port between nodes; give the address of the node's --cluster-listen ({error})");
+            io::Error::new(io::ErrorKind::InvalidData, why)
+        }
+        _ => error,
+    })?;
+    match answer {
         Some((FrameKind::Welcome, bytes)) => {
             let welcome = PeerWelcome::decode(&bytes).ok_or_else(|| invalid("an invalid welcome"))?;
             Ok((stream, welcome))

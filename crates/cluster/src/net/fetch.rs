@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::connection::greet;
 use super::frame::{FRAME_OVERHEAD_BYTES, FrameKind, frame, invalid, read_frame};
-use super::hello::{HelloPurpose, PeerIdentity};
+use super::hello::{ClusterIdentity, HelloPurpose, PeerIdentity};
 use super::join::{ANSWER, JoinError, error_of, hello_of};
 use crate::agreement::NodeId;
 use crate::driver::{DriverMailbox, LeaderAddress};
@@ -104,10 +104,10 @@ pub fn fetch_files(
     connector: PeerConnector,
     addresses: Vec<String>,
     own: PeerIdentity,
-    database: Option<u128>,
+    cluster: Option<ClusterIdentity>,
 ) -> (FetchedFiles, JoinHandle<Result<(), JoinError>>) {
     let (sender, chunks) = mpsc::channel(CHUNKS_WAITING);
-    let task = runtime.spawn(async move { fetch(&connector, addresses, own, database, &sender).await });
+    let task = runtime.spawn(async move { fetch(&connector, addresses, own, cluster, &sender).await });
     (FetchedFiles { chunks, chunk: Vec::new(), read: 0 }, task)
 }
 
@@ -115,13 +115,13 @@ async fn fetch(
     connector: &PeerConnector,
     mut asked: Vec<String>,
     own: PeerIdentity,
-    database: Option<u128>,
+    cluster: Option<ClusterIdentity>,
     chunks: &mpsc::Sender<Vec<u8>>,
 ) -> Result<(), JoinError> {
     let (mut failures, mut next) = (Vec::new(), 0);
     while let Some(address) = asked.get(next).cloned() {
         next += 1;
-        match fetch_from(connector, &address, own, database, chunks).await {
+        match fetch_from(connector, &address, own, cluster, chunks).await {
             Ok(None) => return Ok(()),
             Ok(Some(leader)) if leader.is_empty() || asked.contains(&leader) => {}
             Ok(Some(leader)) => asked.push(leader),
@@ -151,10 +151,10 @@ async fn fetch_from(
     connector: &PeerConnector,
     address: &str,
     own: PeerIdentity,
-    database: Option<u128>,
+    cluster: Option<ClusterIdentity>,
     chunks: &mpsc::Sender<Vec<u8>>,
 ) -> Result<Option<String>, FetchError> {
-    let hello = hello_of(own, database, HelloPurpose::Fetch);
+    let hello = hello_of(own, cluster, HelloPurpose::Fetch);
     let greeted = timeout(ANSWER, greet(connector, address, &hello)).await;
     let greeted = greeted.map_err(|error| FetchError::Before(error.into()))?;
     let (mut stream, _) = greeted.map_err(FetchError::Before)?;

@@ -42,10 +42,12 @@ pub(crate) enum FrameKind {
     Files = 9,
     /// All files were sent.
     FilesEnd = 10,
+    /// The client of a forwarded request. The bytes after this frame are those of the front end.
+    Client = 11,
 }
 
 impl FrameKind {
-    const ALL: [FrameKind; 10] = [
+    const ALL: [FrameKind; 11] = [
         FrameKind::Hello,
         FrameKind::Welcome,
         FrameKind::Refused,
@@ -56,6 +58,7 @@ impl FrameKind {
         FrameKind::LeaderIs,
         FrameKind::Files,
         FrameKind::FilesEnd,
+        FrameKind::Client,
     ];
 }
 

@@ -1,9 +1,12 @@
 //! The first frames of a connection: which node speaks, to which node, and of which database.
 //!
 //! ```text
-//! hello    "QUIREPER" │ version u16 │ purpose u8 │ database 16 │ from: node u64, incarnation 16 │ to: the same
-//! welcome  database 16 │ node u64, incarnation 16
+//! hello    "QUIREPER" │ version u16 │ purpose u8 │ cluster │ from │ to
+//! welcome  cluster │ from
+//! cluster  database 16 │ founder 16
+//! from     node u64 │ incarnation 16, and so is `to`
 //! ```
+//! A database of zeros stands for no cluster yet.
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
@@ -12,7 +15,7 @@ use crate::agreement::NodeId;
 const MAGIC: &[u8; 8] = b"QUIREPER";
 
 /// The version of the protocol between nodes. Nodes of one cluster have the same.
-pub(super) const PROTOCOL: u16 = 2;
+pub(super) const PROTOCOL: u16 = 3;
 
 /// A node: its number, and the random number that was made with its directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +24,16 @@ pub struct PeerIdentity {
     pub node: NodeId,
     /// The incarnation.
     pub incarnation: u128,
+}
+
+/// A cluster. Two clusters may have copies of one database: a backup that was restored keeps its
+/// id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClusterIdentity {
+    /// The id of the database.
+    pub database: u128,
+    /// The incarnation of the node that made the cluster.
+    pub founder: u128,
 }
 
 /// Why a node connects.
@@ -32,13 +45,15 @@ pub(super) enum HelloPurpose {
     Join,
     /// To get all files.
     Fetch,
+    /// To forward a request of a client to a front end of the other node.
+    Forward,
 }
 
 /// The first frame of the node that connects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PeerHello {
-    /// The database; `None` when the node has none yet.
-    pub(super) database: Option<u128>,
+    /// The cluster; `None` when the node belongs to none yet.
+    pub(super) cluster: Option<ClusterIdentity>,
     pub(super) from: PeerIdentity,
     pub(super) purpose: HelloPurpose,
 }
@@ -46,8 +61,16 @@ pub(super) struct PeerHello {
 /// The answer to a hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PeerWelcome {
-    pub(super) database: u128,
+    pub(super) cluster: ClusterIdentity,
     pub(super) from: PeerIdentity,
+}
+
+fn put_cluster(cluster: ClusterIdentity, out: &mut Encoder) {
+    out.raw(&cluster.database.to_le_bytes()).raw(&cluster.founder.to_le_bytes());
+}
+
+fn read_cluster(from: &mut Decoder<'_>) -> Result<ClusterIdentity, CodecError> {
+    Ok(ClusterIdentity { database: read_u128(from)?, founder: read_u128(from)? })
 }
 
 fn put_identity(identity: PeerIdentity, out: &mut Encoder) {
@@ -71,12 +94,13 @@ impl PeerHello {
             HelloPurpose::Replicate { .. } => 1,
             HelloPurpose::Join => 2,
             HelloPurpose::Fetch => 3,
+            HelloPurpose::Forward => 4,
         });
-        out.raw(&self.database.unwrap_or(0).to_le_bytes());
+        put_cluster(self.cluster.unwrap_or(ClusterIdentity { database: 0, founder: 0 }), &mut out);
         put_identity(self.from, &mut out);
         match self.purpose {
             HelloPurpose::Replicate { to } => put_identity(to, &mut out),
-            HelloPurpose::Join | HelloPurpose::Fetch => _ = out.raw(&[0; 24]),
+            HelloPurpose::Join | HelloPurpose::Fetch | HelloPurpose::Forward => _ = out.raw(&[0; 24]),
         }
         out.into_bytes()
     }
@@ -99,32 +123,33 @@ impl PeerHello {
 
     fn read(from: &mut Decoder<'_>) -> Result<Option<Self>, CodecError> {
         let purpose = from.u8()?;
-        let database = Some(read_u128(from)?).filter(|id| *id != 0);
+        let cluster = Some(read_cluster(from)?).filter(|cluster| cluster.database != 0);
         let (sender, receiver) = (read_identity(from)?, read_identity(from)?);
         from.end()?;
         let purpose = match (purpose, receiver) {
             (1, Some(to)) => HelloPurpose::Replicate { to },
             (2, None) => HelloPurpose::Join,
             (3, None) => HelloPurpose::Fetch,
+            (4, None) => HelloPurpose::Forward,
             _ => return Ok(None),
         };
-        Ok(sender.map(|from| PeerHello { database, from, purpose }))
+        Ok(sender.map(|from| PeerHello { cluster, from, purpose }))
     }
 }
 
 impl PeerWelcome {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
-        out.raw(&self.database.to_le_bytes());
+        put_cluster(self.cluster, &mut out);
         put_identity(self.from, &mut out);
         out.into_bytes()
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut from = Decoder::new(bytes);
-        let (database, identity) = (read_u128(&mut from).ok()?, read_identity(&mut from).ok()??);
+        let (cluster, identity) = (read_cluster(&mut from).ok()?, read_identity(&mut from).ok()??);
         from.end().ok()?;
-        Some(PeerWelcome { database, from: identity })
+        Some(PeerWelcome { cluster, from: identity })
     }
 }
 
@@ -135,13 +160,15 @@ mod tests {
     #[test]
     fn a_hello_reads_back_and_others_are_refused_with_the_reason() {
         let identity = |node| PeerIdentity { node: NodeId::new(node).expect("not zero"), incarnation: 9 << 100 };
-        for (database, purpose) in [
-            (Some(7), HelloPurpose::Replicate { to: identity(2) }),
+        let cluster = |database| Some(ClusterIdentity { database, founder: 3 << 90 });
+        for (cluster, purpose) in [
+            (cluster(7), HelloPurpose::Replicate { to: identity(2) }),
             (None, HelloPurpose::Join),
-            (Some(1), HelloPurpose::Join),
+            (cluster(1), HelloPurpose::Join),
             (None, HelloPurpose::Fetch),
+            (cluster(7), HelloPurpose::Forward),
         ] {
-            let hello = PeerHello { database, from: identity(1), purpose };
+            let hello = PeerHello { cluster, from: identity(1), purpose };
             let bytes = hello.encode();
             assert_eq!(PeerHello::decode(&bytes), Ok(hello));
             for length in 0..bytes.len() {
@@ -153,7 +180,7 @@ mod tests {
             other[0] = b'G';
             assert!(PeerHello::decode(&other).unwrap_err().contains("this port is for"));
         }
-        let welcome = PeerWelcome { database: 5, from: identity(3) };
+        let welcome = PeerWelcome { cluster: ClusterIdentity { database: 5, founder: 6 }, from: identity(3) };
         assert_eq!(PeerWelcome::decode(&welcome.encode()), Some(welcome));
         assert_eq!(PeerWelcome::decode(&welcome.encode()[1..]), None);
     }

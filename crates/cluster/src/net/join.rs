@@ -12,17 +12,10 @@ use tokio::time::timeout;
 
 use super::connection::greet;
 use super::frame::{FRAME_OVERHEAD_BYTES, FrameKind, frame, invalid, read_frame};
-use super::hello::{HelloPurpose, PeerHello, PeerIdentity};
+use super::hello::{ClusterIdentity, HelloPurpose, PeerHello, PeerIdentity};
 
 /// The time for one answer of a node.
 pub(super) const ANSWER: Duration = Duration::from_secs(6);
-
-/// What a node that wants to join learns before it creates its directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DiscoveredCluster {
-    /// The id of the database.
-    pub database: u128,
-}
 
 /// Why a node does not join.
 #[derive(Debug)]
@@ -43,8 +36,8 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
-pub(super) fn hello_of(own: PeerIdentity, database: Option<u128>, purpose: HelloPurpose) -> PeerHello {
-    PeerHello { database, from: own, purpose }
+pub(super) fn hello_of(own: PeerIdentity, cluster: Option<ClusterIdentity>, purpose: HelloPurpose) -> PeerHello {
+    PeerHello { cluster, from: own, purpose }
 }
 
 pub(super) fn error_of(address: &str, error: &io::Error) -> JoinError {
@@ -62,12 +55,12 @@ pub async fn discover(
     connector: &PeerConnector,
     addresses: &[String],
     own: PeerIdentity,
-    database: Option<u128>,
-) -> Result<DiscoveredCluster, JoinError> {
+    cluster: Option<ClusterIdentity>,
+) -> Result<ClusterIdentity, JoinError> {
     let mut failures = Vec::new();
     for address in addresses {
-        match timeout(ANSWER, greet(connector, address, &hello_of(own, database, HelloPurpose::Join))).await {
-            Ok(Ok((_, welcome))) => return Ok(DiscoveredCluster { database: welcome.database }),
+        match timeout(ANSWER, greet(connector, address, &hello_of(own, cluster, HelloPurpose::Join))).await {
+            Ok(Ok((_, welcome))) => return Ok(welcome.cluster),
             Ok(Err(error)) => match error_of(address, &error) {
                 JoinError::Unreachable(failure) => failures.push(failure),
                 refused => return Err(refused),
@@ -82,34 +75,38 @@ pub async fn discover(
 /// these addresses.
 ///
 /// # Errors
-/// When one refuses, or none makes it a member now.
+/// When none makes it a member now, and [`JoinError::Refused`] when each of them refuses. One that
+/// refuses may be a member of an earlier cluster.
 pub(crate) async fn join(
     connector: &PeerConnector,
     addresses: &[String],
     own: PeerIdentity,
-    database: u128,
+    cluster: ClusterIdentity,
     announced: &MemberAddresses,
 ) -> Result<(), JoinError> {
-    let mut failures = Vec::new();
+    let (mut failures, mut refusals) = (Vec::new(), Vec::new());
     let mut asked = addresses.to_vec();
     let mut next = 0;
     while let Some(address) = asked.get(next).cloned() {
         next += 1;
-        let answered = timeout(ANSWER, join_at(connector, &address, own, database, announced)).await;
+        let answered = timeout(ANSWER, join_at(connector, &address, own, cluster, announced)).await;
         match answered {
             Ok(Ok(None)) => return Ok(()),
-            Ok(Ok(Some(leader))) if leader.is_empty() || asked.contains(&leader) => {}
+            Ok(Ok(Some(leader))) if leader.is_empty() || asked.contains(&leader) => {
+                failures.push(format!("{address}: it knows no other leader now"));
+            }
             Ok(Ok(Some(leader))) => asked.push(leader),
             Ok(Err(error)) => match error_of(&address, &error) {
                 JoinError::Unreachable(failure) => failures.push(failure),
-                refused => return Err(refused),
+                JoinError::Refused(refusal) => refusals.push(refusal),
             },
             Err(_) => failures.push(format!("{address}: no answer within {} s", ANSWER.as_secs())),
         }
     }
-    if failures.is_empty() {
-        failures.push("no node leads the cluster now".to_owned());
+    if failures.is_empty() && !refusals.is_empty() {
+        return Err(JoinError::Refused(refusals.join("; ")));
     }
+    failures.extend(refusals);
     Err(JoinError::Unreachable(failures.join("; ")))
 }
 
@@ -118,10 +115,10 @@ async fn join_at(
     connector: &PeerConnector,
     address: &str,
     own: PeerIdentity,
-    database: u128,
+    cluster: ClusterIdentity,
     announced: &MemberAddresses,
 ) -> io::Result<Option<String>> {
-    let (mut stream, _) = greet(connector, address, &hello_of(own, Some(database), HelloPurpose::Join)).await?;
+    let (mut stream, _) = greet(connector, address, &hello_of(own, Some(cluster), HelloPurpose::Join)).await?;
     let mut body = Encoder::new();
     announced.encode(&mut body);
     stream.write_all(&frame(FrameKind::Join, |out| out.extend(body.as_slice()))).await?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use quire_system::{ClusterMember, MemberRole};
 use tokio::sync::watch;
 
-use super::hello::{HelloPurpose, PeerHello, PeerIdentity};
+use super::hello::{ClusterIdentity, HelloPurpose, PeerHello, PeerIdentity};
 use crate::agreement::NodeId;
 
 /// The members by their numbers, with those that were removed.
@@ -14,18 +14,18 @@ pub(crate) type KnownMembers = BTreeMap<NodeId, ClusterMember>;
 /// See the module. The driver replaces the members, and the connections follow.
 #[derive(Debug)]
 pub(crate) struct MemberTable {
-    pub(super) database: u128,
+    pub(super) cluster: ClusterIdentity,
     pub(super) own: PeerIdentity,
     members: watch::Sender<KnownMembers>,
 }
 
 impl MemberTable {
-    pub(crate) fn new(database: u128, own: PeerIdentity, members: KnownMembers) -> Self {
-        MemberTable { database, own, members: watch::Sender::new(members) }
+    pub(crate) fn new(cluster: ClusterIdentity, own: PeerIdentity, members: KnownMembers) -> Self {
+        MemberTable { cluster, own, members: watch::Sender::new(members) }
     }
 
-    pub(crate) fn database(&self) -> u128 {
-        self.database
+    pub(crate) fn cluster(&self) -> ClusterIdentity {
+        self.cluster
     }
 
     pub(crate) fn own(&self) -> PeerIdentity {
@@ -55,12 +55,18 @@ impl MemberTable {
     /// The reason, for the other node.
     pub(super) fn admit(&self, hello: &PeerHello) -> Result<(), String> {
         let (own, from) = (self.own, hello.from);
-        if hello.database.is_some_and(|id| id != self.database) {
-            let id = hello.database.unwrap_or_default();
-            return Err(format!(
-                "node {} belongs to database {:032x}, and node {} to database {id:032x}; check the addresses",
-                own.node, self.database, from.node
-            ));
+        if let Some(other) = hello.cluster.filter(|other| *other != self.cluster) {
+            let (database, id) = (self.cluster.database, other.database);
+            return Err(match database == id {
+                true => format!(
+                    "node {} and node {} belong to different clusters with copies of one database; check the addresses",
+                    own.node, from.node
+                ),
+                false => format!(
+                    "node {} belongs to database {database:032x}, and node {} to database {id:032x}; check the addresses",
+                    own.node, from.node
+                ),
+            });
         }
         if let HelloPurpose::Replicate { to } = hello.purpose {
             if to.node != own.node {
@@ -79,6 +85,9 @@ impl MemberTable {
             }
             Some(known) if known.incarnation != from.incarnation => {
                 Err(format!("node {} has another data directory than the member; {REPLACED}", from.node))
+            }
+            None if hello.purpose == HelloPurpose::Forward => {
+                Err(format!("node {} is no member of the cluster", from.node))
             }
             _ => Ok(()),
         }
@@ -103,9 +112,11 @@ mod tests {
         let two = identity(2, 20);
         let four = identity(4, 20);
         let members = BTreeMap::from([(two.node, member(MemberRole::Voter)), (four.node, member(MemberRole::Removed))]);
-        let table = MemberTable::new(7, identity(1, 10), members);
+        let cluster = |database, founder| ClusterIdentity { database, founder };
+        let table = MemberTable::new(cluster(7, 1), identity(1, 10), members);
         let replicate = |database, from, to| {
-            let hello = PeerHello { database: Some(database), from, purpose: HelloPurpose::Replicate { to } };
+            let cluster = Some(cluster(database, 1));
+            let hello = PeerHello { cluster, from, purpose: HelloPurpose::Replicate { to } };
             table.admit(&hello).err().unwrap_or_default()
         };
         let own = identity(1, 10);
@@ -117,8 +128,19 @@ mod tests {
         assert!(replicate(7, identity(2, 21), own).contains("node 2 has another data directory"));
         assert!(replicate(7, identity(1, 99), own).contains("number 1 belongs to another node"));
         assert!(replicate(7, four, own).contains("node 4 was removed"));
+        for purpose in [HelloPurpose::Replicate { to: own }, HelloPurpose::Join, HelloPurpose::Fetch] {
+            let hello = PeerHello { cluster: Some(cluster(7, 2)), from: two, purpose };
+            let refused = table.admit(&hello).expect_err("a restored copy makes a cluster of its own");
+            assert!(refused.contains("different clusters with copies of one database"), "{refused}");
+        }
+        let forward = |from| {
+            let hello = PeerHello { cluster: Some(cluster(7, 1)), from, purpose: HelloPurpose::Forward };
+            table.admit(&hello).err().unwrap_or_default()
+        };
+        assert_eq!(forward(two), "");
+        assert!(forward(identity(3, 30)).contains("node 3 is no member"), "only members speak for clients");
         let join = |from| {
-            let hello = PeerHello { database: None, from, purpose: HelloPurpose::Join };
+            let hello = PeerHello { cluster: None, from, purpose: HelloPurpose::Join };
             table.admit(&hello).err().unwrap_or_default()
         };
         assert_eq!(join(identity(9, 90)), "");

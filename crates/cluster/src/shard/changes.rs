@@ -1,6 +1,6 @@
 //! The changes of members in the log of a node, and the rules for new ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use quire_log::RecordCopy;
@@ -62,10 +62,20 @@ pub(super) fn change_in(record: &MemberRecord) -> Option<MemberChange> {
     NodeId::new(record.node).map(|node| change_of(node, record.member.role))
 }
 
+/// The members that no record after `since` has set.
+pub(super) fn earlier_members(system: &System, since: Position) -> BTreeSet<NodeId> {
+    let of = |is_meant: fn(Position, Position) -> bool| {
+        let changes = system.member_changes().filter(move |(at, ..)| is_meant(*at, since));
+        changes.filter_map(|(_, node, _)| NodeId::new(node)).collect::<BTreeSet<_>>()
+    };
+    let later = of(|at, since| at > since);
+    of(|at, since| at <= since).into_iter().filter(|node| !later.contains(node)).collect()
+}
+
 impl MemberChanges {
-    /// The changes that a state has applied.
-    pub(super) fn of(system: &System) -> Self {
-        let changes = system.member_changes();
+    /// The changes after the record `since` that a state has applied.
+    pub(super) fn of(system: &System, since: Position) -> Self {
+        let changes = system.member_changes().filter(|(at, ..)| *at > since);
         let changes = changes.filter_map(|(at, node, role)| Some((at, change_of(NodeId::new(node)?, role))));
         MemberChanges(changes.collect())
     }

@@ -1,14 +1,15 @@
 //! [`ShardNode`]: the log, the vote and the messages of a shard, for its agreement.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use quire_log::{Office, RecordCopy, Term};
 use quire_model::Position;
 use quire_shard::{ClusterLeader, Error, ErrorKind, NodeOffice, Result, Shard};
-use quire_system::{ClusterMember, MemberRecord};
+use quire_system::{ClusterMember, MemberRecord, MemberRole};
 
-use super::changes::{ChangeRefusal, MemberChanges, change_in, check_member, member_of};
+use super::changes::{ChangeRefusal, MemberChanges, change_in, check_member, earlier_members, member_of};
 use super::packet::PeerPacket;
 use super::terms::TermStarts;
 use crate::agreement::{
@@ -26,6 +27,9 @@ pub struct NodeIdentity {
     /// The members before the first record that changes them: the founder itself, and none on a
     /// node that joined.
     pub members: MemberSet,
+    /// The last record before the cluster, on its founder. Members that are set by records up to it
+    /// are those of an earlier cluster, and count no more.
+    pub since: Position,
 }
 
 /// The node of a cluster whose records are those of a shard. The shard was opened as a member.
@@ -76,11 +80,12 @@ impl ShardNode {
         }
         let terms = TermStarts::of(log, first, last)?;
         // A node that got the files of another one has seen their terms, and gave no vote in them.
+        let is_new = office.is_none();
         let vote = office.map_or_else(Vote::default, |office| Vote { term: office.term, node: office.vote });
         let vote = if vote.term < terms.last() { Vote { term: terms.last(), node: None } } else { vote };
         let start = RecordPlace { position: first, term: terms.at(first) };
-        let changes = MemberChanges::of(&shard.access_state()?.1);
-        Ok(ShardNode {
+        let changes = MemberChanges::of(&shard.access_state()?.1, identity.since);
+        let mut node = ShardNode {
             shard,
             identity,
             vote,
@@ -92,7 +97,12 @@ impl ShardNode {
             state: None,
             received: Vec::new(),
             outbox: Vec::new(),
-        })
+        };
+        if is_new {
+            // From now on, a missing vote is a lost one.
+            node.save_vote(vote)?;
+        }
+        Ok(node)
     }
 
     /// The shard.
@@ -121,6 +131,28 @@ impl ShardNode {
     /// How often the changes of members in the log have changed since the start.
     pub(crate) fn change_count(&self) -> u64 {
         self.change_count
+    }
+
+    /// The members of this cluster by their numbers, with those that were removed.
+    ///
+    /// # Errors
+    /// The failure of the shard.
+    pub(crate) fn members(&self) -> Result<BTreeMap<NodeId, ClusterMember>> {
+        let system = self.shard.access_state()?.1;
+        let earlier = earlier_members(&system, self.identity.since);
+        let members = system.members().filter_map(|(node, member)| Some((NodeId::new(node)?, member.clone())));
+        Ok(members.filter(|(node, _)| !earlier.contains(node)).collect())
+    }
+
+    /// The members of an earlier cluster that are not removed yet, on the founder of this one.
+    ///
+    /// # Errors
+    /// The failure of the shard.
+    pub(crate) fn earlier_members(&self) -> Result<Vec<(NodeId, ClusterMember)>> {
+        let system = self.shard.access_state()?.1;
+        let earlier = earlier_members(&system, self.identity.since);
+        let members = earlier.into_iter().filter_map(|node| Some((node, system.member(node.get())?.clone())));
+        Ok(members.filter(|(_, member)| member.role != MemberRole::Removed).collect())
     }
 
     /// Passes the leader on to clients, with the addresses that are known now.

@@ -7,8 +7,9 @@ mod support;
 use std::io::{Read, Write};
 
 use quire::events::NewEvent;
+use quire::jobs::{Cursor, LifeFilter};
 use quire::{Commit, Database, ErrorKind, Message, Outcome};
-use quire_cluster::{JoinError, NodeRole, discover};
+use quire_cluster::{ClusterIdentity, JoinError, NodeRole, discover};
 use support::{Cluster, SEGMENT_BYTES, data, identity};
 
 fn produce(cluster: &Cluster, node: u64, value: &str) {
@@ -89,7 +90,8 @@ fn a_node_with_another_directory_is_refused_and_garbage_ends_its_own_connection_
         let Err(JoinError::Refused(reason)) = found else { panic!("it is not the member: {found:?}") };
         assert!(reason.contains(expected), "{reason}");
     }
-    let other = cluster.block_on(discover(&cluster.connector(), &cluster.addresses(&[1]), identity(5, 5), Some(99)));
+    let other = ClusterIdentity { database: 99, founder: 1 };
+    let other = cluster.block_on(discover(&cluster.connector(), &cluster.addresses(&[1]), identity(5, 5), Some(other)));
     assert!(other.expect_err("another database").to_string().contains("belongs to database"));
     let free = cluster.block_on(discover(&cluster.connector(), &cluster.addresses(&[1]), identity(5, 5), None));
     assert_eq!(free.expect("a free number").database, cluster.database(1).id());
@@ -183,7 +185,7 @@ fn a_node_whose_next_records_were_compacted_gets_all_files() {
 }
 
 #[test]
-fn a_leader_without_a_majority_confirms_no_read() {
+fn a_leader_without_a_majority_confirms_no_read_and_refuses_no_commit() {
     let mut cluster = Cluster::default();
     cluster.found(1);
     cluster.join(2);
@@ -196,9 +198,24 @@ fn a_leader_without_a_majority_confirms_no_read() {
     (0..100).for_each(|_| confirm(&cluster, 1).expect("it leads"));
     let refused = confirm(&cluster, 2).expect_err("it follows");
     assert_eq!(refused.kind(), ErrorKind::NotLeader);
+    // These commits append no record: the first one is refused, and the second one changes nothing.
+    let refusal = Commit::new().produce("missing", Message::new("a").partition(7));
+    let nothing = Commit::new();
+    let submit = |cluster: &Cluster, commit: &Commit<'_>| cluster.database(1).submit(commit).expect("it still leads");
+    assert!(matches!(submit(&cluster, &refusal).wait(), Ok(Outcome::Refused(_))), "a majority confirms it");
+    let mut events = cluster.database(1).life_events(LifeFilter::default(), Cursor::START).expect("it leads");
+    events.visit_next(1, 1, |_| ()).expect("it leads");
+    // They are decided while the node leads. A confirmation begins with the first wait.
+    let (first, second) = (submit(&cluster, &refusal), submit(&cluster, &nothing));
     cluster.stop(2);
     cluster.stop(3);
+    assert_eq!(first.wait().expect_err("it is alone").kind(), ErrorKind::NotLeader);
+    assert_eq!(cluster.block_on(second.into_future()).expect_err("it is alone").kind(), ErrorKind::NotLeader);
     let refused = confirm(&cluster, 1).expect_err("it is alone");
+    assert_eq!(refused.kind(), ErrorKind::NotLeader);
+    let refused = events.visit_next(1, 1, |_| ()).expect_err("the leader may have more events");
+    assert_eq!(refused.kind(), ErrorKind::NotLeader);
+    let refused = cluster.database(1).life_events(LifeFilter::default(), Cursor::START).expect_err("it is alone");
     assert_eq!(refused.kind(), ErrorKind::NotLeader);
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use quire::tools::{BackupSink, receive_node, stream_backup};
 use quire::{Database, MemberFile, Position};
-use quire_access::{ConnectionSettings, Listener, PeerConnector};
+use quire_access::{ConnectionSettings, Forwarder, Listener, PeerConnector};
 use quire_cluster::{
     NodeFiles, NodeId, NodeNotice, NodeObserver, NodeParts, NodeRole, PeerIdentity, RunningMember, discover,
     fetch_files,
@@ -131,12 +131,20 @@ impl Cluster {
     fn fetch(&self, node: u64, directory: &TempDir) {
         let seeds: Vec<String> = self.nodes.values().map(|node| node.address.clone()).collect();
         let own = identity(node, node.into());
-        let id = self.block_on(discover(&self.connector(), &seeds, own, None)).expect("a cluster").database;
-        let member = MemberFile { node, incarnation: node.into(), is_founder: false };
+        let cluster = self.block_on(discover(&self.connector(), &seeds, own, None)).expect("a cluster");
+        let founder = cluster.founder;
+        let member = MemberFile {
+            node,
+            incarnation: node.into(),
+            is_founder: false,
+            cluster: founder,
+            since: Position::ZERO,
+            has_voted: false,
+        };
         // Before a node leads, none sends its files.
         self.wait(|| {
             let handle = self.runtime.handle();
-            let (mut files, task) = fetch_files(handle, self.connector(), seeds.clone(), own, Some(id));
+            let (mut files, task) = fetch_files(handle, self.connector(), seeds.clone(), own, Some(cluster));
             let received = receive_node(&mut files, &data(directory), &member).ok();
             received.filter(|_| self.block_on(task).expect("not cancelled").is_ok())
         });
@@ -154,12 +162,15 @@ impl Cluster {
             shard: database.replicated(),
             identity: identity(node, node.into()),
             is_founder: node == 1,
+            founder: 1,
+            since: Position::ZERO,
             addresses: MemberAddresses { cluster: address.clone(), ..MemberAddresses::default() },
             listener,
             connector: PeerConnector::plain(),
             join,
             record_bytes_max: database.commit_bytes_max(),
             heartbeat: Duration::from_millis(50),
+            forwarding: Forwarder::default(),
             files: Arc::new(DatabaseFiles(data(&directory))),
             observer: Arc::new(Notices(Mutex::new(self.notices.0.clone()))),
         };

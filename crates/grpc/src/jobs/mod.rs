@@ -207,7 +207,7 @@ impl Jobs for JobsService {
                 given = turn_to_fetch(&app, &fetch) => turn = Some(given?),
                 () = &mut give_up => return Ok(Response::new(FetchJobsResponse::default())),
                 ended = app.session_ended() => return Err(ended),
-                () = app.closing() => return Ok(Response::new(FetchJobsResponse::default())),
+                _ = app.closing() => return Ok(Response::new(FetchJobsResponse::default())),
             }
         }
     }

@@ -29,7 +29,7 @@ use tonic::{Status, Streaming};
 
 use super::{fetched, give_back, leases_of, reply, request, submit, turn_to_fetch};
 use crate::app::App;
-use crate::error::{failed, invalid, stopping};
+use crate::error::{failed, invalid};
 use crate::idempotency::CallKey;
 use crate::proto::job_report::What;
 use crate::proto::work_response::{FrameResult, Kind, LostLeases};
@@ -99,7 +99,7 @@ impl WorkerTasks {
     async fn serve(&self, mut frames: Streaming<WorkRequest>) -> Result<(), Status> {
         let first = tokio::select! {
             first = frames.message() => first?,
-            () = self.app.closing() => return Err(stopping()),
+            status = self.app.closing() => return Err(status),
         };
         let Some(mut first) = first else { return Ok(()) };
         let subscription = first.subscribe.take();
@@ -112,7 +112,7 @@ impl WorkerTasks {
                     talked.map(|_| ())
                 }
                 failed = self.watch(), if is_subscribed => failed,
-                () = self.app.closing() => Err(stopping()),
+                status = self.app.closing() => Err(status),
                 () = self.out.closed() => Ok(()),
             };
             stop.send_replace(true);

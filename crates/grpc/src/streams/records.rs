@@ -88,7 +88,7 @@ pub(super) async fn fetch(app: &Arc<App>, request: FetchRecordsRequest) -> Resul
             arrived = app.database().publication_after(seen) => arrived.map_err(failed)?,
             () = &mut give_up => return Ok(response(page)),
             ended = app.session_ended() => return Err(ended),
-            () = app.closing() => return Ok(response(page)),
+            _ = app.closing() => return Ok(response(page)),
         }
     }
 }

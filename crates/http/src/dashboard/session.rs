@@ -96,9 +96,9 @@ pub(super) async fn current(State(app): State<Arc<App>>) -> Response {
     answer(&app, &SignedIn::of(Session::current().as_ref()), None)
 }
 
-/// `DELETE /ui/session`: signs out.
+/// `DELETE /ui/session`: signs out. Like every request, it counts for pages of this server only.
 pub(super) async fn end(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    if let Some(token) = token_of(&headers) {
+    if let Some(token) = token_of(&headers).filter(|_| is_of_own_page(&headers)) {
         app.browser_sessions.end(token);
     }
     answer(&app, &SignedIn::of(None), Some("; Max-Age=0"))

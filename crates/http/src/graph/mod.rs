@@ -119,7 +119,7 @@ fn is_count(params: &mut Params) -> Result<bool, Problem> {
 
 /// The id of a block that a request names, or, with `by=id`, gives.
 fn block_id(is_by_id: bool, block: &str) -> Result<BlockId, Problem> {
-    if is_by_id { parse("a block's id", block) } else { Ok(BlockId::of_name(block)) }
+    if is_by_id { parse("block id", block) } else { Ok(BlockId::of_name(block)) }
 }
 
 /// The name by which a request names a block.

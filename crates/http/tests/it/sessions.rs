@@ -73,9 +73,20 @@ fn a_cookie_has_the_rights_of_its_key_until_the_browser_signs_out() {
     assert_eq!(send(&server, "GET", "/v1/access/users", "", &own).status, 403, "the rights of the key");
 
     let other = sign_in(&server, key.reveal());
+    let mut stream = TcpStream::connect(server.address).expect("it listens");
+    stream.write_all(server.head("GET", "/v1/jobs/subscribe", 0, &own).as_bytes()).expect("sent");
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"\n\n") || !String::from_utf8_lossy(&seen).contains("caught_up") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("the stream goes on");
+        seen.push(byte[0]);
+    }
+    let nobody = send(&server, "DELETE", "/ui/session", "", &cookie);
+    assert_eq!((nobody.status, status(&server, &own)), (200, 200), "no page of this server sent it");
     let out = send(&server, "DELETE", "/ui/session", "", &own);
     assert!(out.head.contains("set-cookie: __Host-quire-session=; Max-Age=0; Path=/; Secure"), "{out:?}");
     assert_eq!((status(&server, &own), status(&server, &format!("{OWN}{other}"))), (401, 200), "each its own");
+    stream.read_to_end(&mut seen).expect("the stream of the session ends");
 }
 
 #[test]

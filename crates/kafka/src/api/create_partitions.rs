@@ -8,7 +8,7 @@ use kafka_protocol::protocol::StrBytes;
 use quire::streams::{Command, TopicRef};
 use quire::{Operation, ReadView, Resource, ResourceKind};
 
-use crate::broker::{BROKER_ID, Broker};
+use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::duplicates::Duplicates;
 use crate::errors::KafkaError;
@@ -76,13 +76,10 @@ fn check_assignments(broker: &Broker, topic: &CreatePartitionsTopic, partitions:
     let known = broker.database().read_published_for(resource, Operation::Alter, partitions_of)?;
     // The commit reports a missing topic or an equal number of partitions.
     let added = known.and_then(|known| partitions.checked_sub(known)).filter(|added| *added > 0);
-    let here = assignments.iter().all(|assignment| assignment.broker_ids == [BROKER_ID]);
-    if here && added.is_none_or(|added| assignments.len() == added as usize) {
+    assignments.iter().try_for_each(|assignment| broker.check_assigned(&assignment.broker_ids))?;
+    if added.is_none_or(|added| assignments.len() == added as usize) {
         return Ok(());
     }
-    let message = format!(
-        "assign each added partition to broker {BROKER_ID}, the only one: {} assignments do not match",
-        assignments.len()
-    );
+    let message = format!("assign brokers to each added partition: {} assignments do not match", assignments.len());
     Err(KafkaError::new(ResponseError::InvalidReplicaAssignment, message))
 }

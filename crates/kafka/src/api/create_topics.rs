@@ -9,7 +9,7 @@ use quire::streams::{Command, KeptSettings, TopicRef, TopicSettings};
 use quire::{Operation, Resource, ResourceKind};
 use quire_access::budget::ByteClaim;
 
-use crate::broker::{BROKER_ID, Broker};
+use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::configs::{self, ConfigChanges};
 use crate::duplicates::Duplicates;
@@ -98,9 +98,15 @@ struct CreatedTopic {
 async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) -> Result<CreatedTopic, KafkaError> {
     // The commit checks this too. Nothing of the request is looked at before.
     broker.check(Resource::new(ResourceKind::Topic, &topic.name), Operation::Create)?;
-    if !matches!(topic.replication_factor, -1 | 1) {
-        let message =
-            format!("the replication factor must be 1 or -1, got {}: there is one broker", topic.replication_factor);
+    // Every broker gets every record, whatever the client wants.
+    let brokers = broker.all_ids().len();
+    let is_known = usize::try_from(topic.replication_factor).is_ok_and(|factor| (1..=brokers).contains(&factor));
+    if !is_known && topic.replication_factor != -1 {
+        let factor = topic.replication_factor;
+        let message = match brokers {
+            1 => format!("the replication factor must be 1 or -1, got {factor}: there is one broker"),
+            _ => format!("the replication factor must be -1 or 1 to {brokers}, the number of brokers, got {factor}"),
+        };
         return Err(KafkaError::new(ResponseError::InvalidReplicationFactor, message));
     }
     let mut changes = ConfigChanges::default();
@@ -149,11 +155,11 @@ fn partitions(broker: &Broker, topic: &CreatableTopic) -> Result<u32, KafkaError
     let mut numbers: Vec<i32> = topic.assignments.iter().map(|assignment| assignment.partition_index).collect();
     numbers.sort_unstable();
     let dense = numbers.iter().copied().eq(0..numbers.len() as i32);
-    let here = topic.assignments.iter().all(|assignment| assignment.broker_ids == [BROKER_ID]);
-    if dense && here && topic.num_partitions == -1 {
+    topic.assignments.iter().try_for_each(|assignment| broker.check_assigned(&assignment.broker_ids))?;
+    if dense && topic.num_partitions == -1 {
         return Ok(numbers.len() as u32);
     }
-    let message = format!("assign every partition from 0 on to broker {BROKER_ID}, the only one");
+    let message = "assign brokers to every partition from 0 on, and give no number of partitions";
     Err(KafkaError::new(ResponseError::InvalidReplicaAssignment, message))
 }
 
@@ -178,7 +184,7 @@ async fn describe(
         Err(failure) => result.with_topic_config_error_code(failure.code.code()).with_configs(Some(Vec::new())),
         Ok(()) => result
             .with_num_partitions(i32::try_from(created.partitions).expect("partitions have 31 bits"))
-            .with_replication_factor(1)
+            .with_replication_factor(i16::try_from(broker.all_ids().len()).unwrap_or(i16::MAX))
             .with_configs(Some(shown.collect())),
     };
     if version < ID_FROM {

@@ -10,7 +10,7 @@ use kafka_protocol::protocol::StrBytes;
 use quire::Operation;
 use quire::streams::{KeptSettings, TopicSettings};
 
-use crate::broker::{BROKER_ID, Broker};
+use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::configs::{self, ConfigEntry, Listeners};
 use crate::endpoints::Endpoints;
@@ -114,7 +114,7 @@ async fn shown(
         }
         // Every other resource belongs to the cluster.
         _ if let Err(failure) = broker.check_cluster(Operation::DescribeConfigs) => Err(failure),
-        BROKER if name == BROKER_ID.to_string() => {
+        BROKER if name == broker.own_id().to_string() => {
             let own = broker.listeners();
             let listeners = Listeners { own, used: ends.listener, advertised: broker.address(ends) };
             Ok((configs::of_broker(&broker.settings(), broker.creates_topics(), &listeners), true))

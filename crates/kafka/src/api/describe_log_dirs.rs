@@ -86,7 +86,7 @@ async fn describe(
                 return Ok(Err(failure));
             }
             items.grow(memory, few.len() * PARTITION_BYTES).await?;
-            let look = broker.read_published(|_, view| described.extend(sizes(view, &name, few)));
+            let look = broker.read_of_node(|_, view| described.extend(sizes(view, &name, few)));
             look.map_err(|_| CloseReason::Failed)?;
         }
         if is_all || !described.is_empty() {
@@ -109,7 +109,7 @@ async fn all(
         if let Err(failure) = items.look(STEPS_AT_ONCE).await {
             return Ok(Err(failure));
         }
-        let look = broker.read_published(|_, view| {
+        let look = broker.read_of_node(|_, view| {
             let few = view.streams.topics_from(&from).take(STEPS_AT_ONCE);
             few.map(|topic| (topic.name.to_owned(), topic.partitions)).collect::<Vec<_>>()
         });

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 use kafka_protocol::messages::{FetchRequest, FetchResponse};
-use quire::{History, LongReading, Operation, Reader, Sequence};
+use quire::{ErrorKind, History, LongReading, Operation, Reader, Sequence};
 use quire_access::BoundedRequest;
 use quire_access::budget::ByteClaim;
 use tokio::task::yield_now;
@@ -119,7 +119,7 @@ pub(crate) async fn handle(
         let arrived = waiter.as_ref().map_or(0, WaitingFetch::bytes);
         // While it waited, records or the topic may have been deleted, and another topic may have
         // the name. The permissions of the client may have changed, too.
-        fetch.partitions = resolve(broker, &fetch.asked.wanted).await.map_err(|_| CloseReason::Failed)?;
+        fetch.partitions = resolve(broker, &fetch.asked.wanted).await?;
         broker.counters().look();
         let held = memory.take_up_to(fetch.bytes_max);
         let memory_bytes = held.bytes();
@@ -205,10 +205,18 @@ impl FetchedPartition {
 async fn resolve(
     broker: &Broker,
     wanted: &[(u64, SessionPartition)],
-) -> quire::Result<Vec<Result<ReadablePartition, KafkaError>>> {
+) -> Result<Vec<Result<ReadablePartition, KafkaError>>, CloseReason> {
     let mut partitions = Vec::with_capacity(wanted.len());
     for few in wanted.chunks(STEPS_AT_ONCE) {
-        partitions.extend(resolve_few(broker, few)?);
+        match resolve_few(broker, few) {
+            Ok(resolved) => partitions.extend(resolved),
+            // The client asks for the leader of each partition again.
+            Err(error) if error.kind() == ErrorKind::NotLeader => {
+                let error = KafkaError::from(error);
+                partitions.extend(few.iter().map(|_| Err(error.clone())));
+            }
+            Err(_) => return Err(CloseReason::Failed),
+        }
         if few.len() == STEPS_AT_ONCE {
             yield_now().await;
         }

@@ -69,7 +69,7 @@ pub(crate) fn handle(
 /// Checks that the client may describe what the key names, and that this has a coordinator.
 fn check(broker: &Broker, key_type: i8, key: &str) -> Result<(), KafkaError> {
     match key_type {
-        GROUP => return broker.group(key, Operation::Describe).map(drop),
+        GROUP => return broker.check(Resource::new(ResourceKind::Group, key), Operation::Describe),
         TRANSACTIONAL_ID => broker.check(Resource::new(ResourceKind::TransactionalId, key), Operation::Describe)?,
         // Share groups, as in Kafka.
         _ => broker.check_cluster(Operation::ClusterAction)?,

@@ -6,7 +6,7 @@ use kafka_protocol::protocol::StrBytes;
 use quire::Operation;
 
 use super::describe_configs::{BROKER, TOPIC};
-use crate::broker::{BROKER_ID, Broker};
+use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::items::RequestItems;
 use crate::memory::GrowingResponse;
@@ -59,7 +59,7 @@ pub(crate) async fn handle(
         }
     }
     if wants(BROKER) {
-        resources.push(resource(BROKER, BROKER_ID.to_string()));
+        resources.extend(broker.all_ids().into_iter().map(|id| resource(BROKER, id.to_string())));
     }
     Ok(response.with_config_resources(resources))
 }

@@ -69,13 +69,17 @@ async fn stored(
     }
 }
 
-/// Lists the groups of the requested states and types, ordered by name.
+/// Lists the groups of the requested states and types, ordered by name. A node that does not lead
+/// coordinates none: clients ask every broker.
 pub(crate) async fn handle(
     broker: &Broker,
     request: &Request,
     memory: &mut GrowingResponse<'_>,
 ) -> Result<ListGroupsResponse, CloseReason> {
     let decoded: ListGroupsRequest = request.decode()?;
+    if broker.check_coordinates().is_err() {
+        return Ok(ListGroupsResponse::default());
+    }
     let mut items = RequestItems::begin(broker);
     let mut groups = match stored(broker, &mut items, memory).await? {
         Ok(groups) => groups,

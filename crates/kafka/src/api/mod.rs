@@ -91,17 +91,69 @@ impl OfferedApi {
     }
 }
 
-/// Whether each node of a cluster answers, not only its leader.
-fn is_of_any_node(api: Api) -> bool {
-    matches!(
-        api,
+/// Which node of a cluster answers a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnsweringNode {
+    /// The one that the client asks.
+    Each,
+    /// The leader. Another node answers each item with an error by which the client asks for the
+    /// leader or the coordinator again.
+    Leader,
+    /// The leader, to which another node forwards the request: clients send it to any broker.
+    Forwarded,
+}
+
+/// Returns which node of a cluster answers a request.
+pub(crate) fn answering_node(api: Api) -> AnsweringNode {
+    match api {
         Api::Metadata
-            | Api::Versions
-            | Api::SaslHandshake
-            | Api::SaslAuthenticate
-            | Api::FindCoordinator
-            | Api::DescribeCluster
-    )
+        | Api::FindCoordinator
+        | Api::Versions
+        | Api::SaslHandshake
+        | Api::SaslAuthenticate
+        | Api::DescribeConfigs
+        | Api::DescribeLogDirs
+        | Api::DescribeCluster
+        // The next four change nothing: every node has the whole log.
+        | Api::AlterReplicaLogDirs
+        | Api::ElectLeaders
+        | Api::AlterPartitionReassignments
+        | Api::UpdateFeatures
+        | Api::ListPartitionReassignments
+        | Api::DescribeQuorum
+        | Api::ListConfigResources
+        | Api::DescribeTopicPartitions
+        // Clients ask every broker for the groups that it coordinates.
+        | Api::ListGroups => AnsweringNode::Each,
+        Api::Produce
+        | Api::Fetch
+        | Api::ListOffsets
+        | Api::OffsetForLeaderEpoch
+        | Api::OffsetCommit
+        | Api::OffsetFetch
+        | Api::JoinGroup
+        | Api::Heartbeat
+        | Api::LeaveGroup
+        | Api::SyncGroup
+        | Api::DescribeGroups
+        | Api::DeleteGroups
+        | Api::OffsetDelete => AnsweringNode::Leader,
+        Api::InitProducerId
+        | Api::DeleteRecords
+        | Api::CreateTopics
+        | Api::DeleteTopics
+        | Api::CreatePartitions
+        | Api::AlterConfigs
+        | Api::IncrementalAlterConfigs
+        | Api::DescribeProducers
+        | Api::DescribeClientQuotas
+        | Api::AlterClientQuotas
+        | Api::DescribeAcls
+        | Api::CreateAcls
+        | Api::DeleteAcls
+        | Api::DescribeUserScramCredentials
+        | Api::AlterUserScramCredentials => AnsweringNode::Forwarded,
+    }
 }
 
 /// All offered APIs.
@@ -262,8 +314,8 @@ async fn handle_once(
     request: &Request,
 ) -> Result<SizedResponse, CloseReason> {
     let Request { version, correlation_id, .. } = *request;
-    if !broker.serves() && !is_of_any_node(request.api) {
-        // The client asks for metadata again, and finds the leader.
+    if answering_node(request.api) == AnsweringNode::Forwarded && !broker.serves() {
+        // The leader is unknown now. The client asks for metadata again, and finds it later.
         return Err(CloseReason::Failed);
     }
     match request.api {

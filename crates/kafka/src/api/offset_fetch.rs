@@ -149,6 +149,13 @@ struct OffsetReading<'r, 'm> {
 impl OffsetReading<'_, '_> {
     /// Returns the requested offsets of a group.
     async fn group(&mut self, asked: &GroupQuery) -> Result<GroupOffsets, CloseReason> {
+        if let Err(failure) = self.broker.check_coordinates() {
+            let topics = asked.topics.iter().flatten().map(|(name, partitions)| {
+                let partitions = partitions.iter().map(|partition| failed(*partition, failure.code));
+                (name.clone(), partitions.collect())
+            });
+            return Ok(GroupOffsets { topics: topics.collect(), error: Some(failure.code) });
+        }
         let shown = self.broker.read_published(|_, view| view.shows(ResourceKind::Group, &asked.group));
         let is_shown = shown.map_err(|_| CloseReason::Failed)?;
         let mut offsets = GroupOffsets::default();

@@ -13,7 +13,7 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 use quire::Operation;
 
-use crate::broker::{BROKER_ID, Broker};
+use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::items::{PartitionNumbers, RequestItems};
@@ -56,7 +56,7 @@ pub(crate) async fn handle(
     let responses = decoded.topics.iter().zip(known).map(|(topic, known)| {
         let response = |partition: &ReassignablePartition| {
             let response = ReassignablePartitionResponse::default().with_partition_index(partition.partition_index);
-            match known.clone().and_then(|known| check(partition, known)) {
+            match known.clone().and_then(|known| check(broker, partition, known)) {
                 Ok(()) => response.with_error_message(None),
                 Err(failure) => response
                     .with_error_code(failure.code.code())
@@ -73,7 +73,7 @@ pub(crate) async fn handle(
     Ok(if request.version > 0 { response.with_allow_replication_factor_change(changes) } else { response })
 }
 
-fn check(partition: &ReassignablePartition, known: PartitionNumbers) -> Result<(), KafkaError> {
+fn check(broker: &Broker, partition: &ReassignablePartition, known: PartitionNumbers) -> Result<(), KafkaError> {
     let number = partition.partition_index;
     if !known.contains(number) {
         return Err(KafkaError::unknown_partition(number));
@@ -81,11 +81,7 @@ fn check(partition: &ReassignablePartition, known: PartitionNumbers) -> Result<(
     match partition.replicas.as_deref() {
         // No replicas cancel the reassignment in progress.
         None => Err(KafkaError::new(ResponseError::NoReassignmentInProgress, "no reassignment is in progress")),
-        Some([only]) if only.0 == BROKER_ID => Ok(()),
-        Some(_) => {
-            let message = format!("assign the partition to broker {BROKER_ID}, the only one");
-            Err(KafkaError::new(ResponseError::InvalidReplicaAssignment, message))
-        }
+        Some(assigned) => broker.check_assigned(assigned),
     }
 }
 

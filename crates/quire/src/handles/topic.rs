@@ -10,6 +10,7 @@ use quire_model::{History, Operation, Resource, ResourceKind, Sequence};
 use quire_shard::{Commands, CommitRefusal, DecidedCommit, OPENED_BYTES_MAX, Replies, open_batch_up_to, opened};
 
 use crate::commit::{Message, batch_time_ms};
+use crate::confirmation::Confirmation;
 use crate::consumer::{Consumer, ConsumerSettings};
 use crate::database::{Database, read_keys};
 use crate::durations::TimedCommit;
@@ -465,12 +466,13 @@ impl Producer {
     /// [`ErrorKind::Invalid`] when there is no message, or when a message can't be encoded.
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
     pub fn produce(&mut self, messages: &[Message<'_>]) -> Result<ProduceResult> {
-        let (DecidedCommit { rests_on, verdict, .. }, timed) = self.decide(messages)?;
-        self.topic.database.shards.only().log().wait(rests_on)?;
+        let (decided, timed) = self.decide(messages)?;
+        self.topic.database.shards.only().log().wait(decided.rests_on)?;
+        self.topic.database.confirmation(&decided).map_or(Ok(()), Confirmation::wait)?;
         if let Some(commit) = timed {
             commit.end(self.topic.database.clock());
         }
-        match verdict {
+        match decided.verdict {
             Ok(_) => Ok(self.produced()),
             Err(refused) => Err(Error::from(*refused)),
         }
@@ -500,13 +502,15 @@ impl Producer {
         &mut self,
         messages: &[Message<'_>],
     ) -> Result<Ticket<std::result::Result<ProduceResult, CommitRefusal>>> {
-        let (DecidedCommit { rests_on, verdict, .. }, timed) = self.decide(messages)?;
+        let (decided, timed) = self.decide(messages)?;
+        let confirmation = self.topic.database.confirmation(&decided);
+        let DecidedCommit { rests_on, verdict, .. } = decided;
         let answer = match verdict {
             Ok(_) => Ok(self.produced()),
             Err(refused) => Err(*refused),
         };
         let log = self.topic.database.shards.only().log().clone();
-        Ok(Ticket::new(log, rests_on, answer).timed(timed))
+        Ok(Ticket::new(log, rests_on, answer).timed(timed).after(confirmation))
     }
 
     /// Decides on messages as one batch. [`Producer::produced`] returns the position of an accepted

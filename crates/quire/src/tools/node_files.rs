@@ -199,7 +199,14 @@ mod tests {
         database.queue("mails").stats().expect("read").map_or(0, |stats| stats.pending)
     }
 
-    const MEMBER: MemberFile = MemberFile { node: 2, incarnation: 7, is_founder: false };
+    const MEMBER: MemberFile = MemberFile {
+        node: 2,
+        incarnation: 7,
+        is_founder: false,
+        cluster: 9,
+        since: crate::Position::ZERO,
+        has_voted: false,
+    };
 
     #[test]
     fn a_new_directory_becomes_the_node_and_another_database_is_refused() {

@@ -110,8 +110,12 @@ impl ClusterNode {
             .background(Background::Caller)
             .open();
         let agreement = opened.and_then(|database| {
-            let identity =
-                NodeIdentity { node: self.id, incarnation: self.id.get().into(), members: self.initial.clone() };
+            let identity = NodeIdentity {
+                node: self.id,
+                incarnation: self.id.get().into(),
+                members: self.initial.clone(),
+                since: Position::ZERO,
+            };
             let node = ShardNode::new(database.replicated(), identity)?;
             Ok((Agreement::new(self.id, node, AgreementSettings::default(), seed), database))
         });

@@ -31,12 +31,13 @@ pub(crate) struct AccessArgs {
 
 /// A directory, or a server.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[group(multiple = false)]
 struct AccessLocation {
     /// Directory of the database; its owner needs no key
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Address of a running server, like http://127.0.0.1:7070 or unix:/run/quire.sock
+    /// [default: that of the variable QUIRE_HTTP]
     #[arg(long, value_name = "URL")]
     http: Option<ServerAddress>,
 }
@@ -78,7 +79,10 @@ impl AccessArgs {
         match (&self.at.http, &self.at.data) {
             (Some(address), _) => Ok(AccessPlace::Server(HttpClient::with_key(address, &self.key)?)),
             (None, Some(directory)) => Ok(AccessPlace::Owner(open(settings(Database::builder(directory)))?.database)),
-            (None, None) => unreachable!("one of them is required"),
+            (None, None) => {
+                let address = ServerAddress::of_environment()?;
+                Ok(AccessPlace::Server(HttpClient::with_key(&address, &self.key)?))
+            }
         }
     }
 }

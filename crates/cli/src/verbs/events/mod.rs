@@ -33,6 +33,7 @@ pub(crate) use transfer::is_event;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Events {
     /// List the event stores, each with the position of its last event
+    #[command(visible_alias = "list")]
     Stores {
         #[command(flatten)]
         place: DatabaseArgs,

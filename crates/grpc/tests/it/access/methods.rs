@@ -27,7 +27,7 @@ pub(super) struct MethodRow {
 }
 
 /// One row for each method.
-fn rows(fixture: &Fixture) -> Vec<MethodRow> {
+pub(super) fn rows(fixture: &Fixture) -> Vec<MethodRow> {
     let row = |method, request: Bytes, needs: &[Need]| MethodRow { method, request, needs: needs.to_vec() };
     let (store, topic, group) = (|| STORE.to_owned(), || TOPIC.to_owned(), || GROUP.to_owned());
     let (queue, graph) = (|| QUEUE.to_owned(), || GRAPH.to_owned());
@@ -285,7 +285,7 @@ fn unauthenticated(name: &str, answer: Result<Bytes, Status>) -> (String, Bytes)
     (status.message().to_owned(), Bytes::copy_from_slice(status.details()))
 }
 
-fn has(response: &[u8], text: &str) -> bool {
+pub(super) fn has(response: &[u8], text: &str) -> bool {
     response.windows(text.len()).any(|part| part == text.as_bytes())
 }
 

@@ -1,0 +1,195 @@
+//! Requests of a node that does not lead: the leader answers them.
+//!
+//! ```text
+//! request ─▶ gate, session ─▶ this node leads? ─▶ route
+//!                                 └ no ─▶ the leader's gate, session and route ─▶ response
+//! ```
+//! The client needs not know the leader. The leader gets the credential of the request, or the
+//! principal that this node has authenticated by a certificate, a Unix socket or a cookie, and
+//! checks its rights.
+//!
+//! This node sends a request once. If the connection ends before the response begins, a commit may
+//! have happened, and its client learns that.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, COOKIE, EXPECT, ORIGIN, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use axum::http::{HeaderMap, HeaderName, Method, Version};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use quire::{Error, ErrorKind};
+use quire_access::budget::FrontEnd;
+use quire_access::{BoxedFuture, ForwardOrigin, ForwardedRequest, Forwarder, Peer, PeerStream, Session};
+
+use crate::app::App;
+use crate::error::Problem;
+use crate::linearizable::is_read;
+
+/// Headers about one connection, and those by which this node has checked the client already. This
+/// node compresses the response itself.
+const OF_THIS_NODE: [HeaderName; 11] = [
+    ACCEPT_ENCODING,
+    CONNECTION,
+    COOKIE,
+    EXPECT,
+    ORIGIN,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("sec-fetch-site"),
+];
+
+/// Whether a node answers a request for itself.
+fn is_of_each_node(method: &Method, route: &str) -> bool {
+    !route.starts_with("/v1/") || (route == "/v1/cluster" && method != Method::POST)
+}
+
+/// Answers a request by its route, or by the leader where another node leads.
+pub(crate) async fn forward(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let extensions = request.extensions();
+    let route = extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let is_local = is_of_each_node(request.method(), route) || extensions.get::<ForwardedRequest>().is_some();
+    let forwarding = app.served().forwarding().filter(|_| !is_local);
+    match (forwarding, extensions.get::<Peer>()) {
+        (Some(forwarding), Some(peer)) => {
+            let is_read = is_read(request.method(), route);
+            let peer = peer.clone();
+            match ask_leader(&app, forwarding, peer, is_read, request).await {
+                Ok(response) => response,
+                Err(problem) => problem.into_response(),
+            }
+        }
+        _ => next.run(request).await,
+    }
+}
+
+async fn ask_leader(
+    app: &App,
+    forwarding: &Forwarder,
+    peer: Peer,
+    is_read: bool,
+    request: Request,
+) -> Result<Response, Problem> {
+    // A credential of the request goes with it.
+    let principal = match request.headers().contains_key(AUTHORIZATION) {
+        true => None,
+        false => Session::current().and_then(|session| session.principal().cloned()),
+    };
+    let origin = ForwardOrigin { front_end: FrontEnd::Http, peer, principal };
+    match forwarding.connect(origin).await {
+        Some(Ok(leader)) => exchange(leader, is_read, request, ended(app)).await,
+        // Nothing was sent.
+        _ => Err(not_leader(app)),
+    }
+}
+
+/// The error of a node that does not lead, and knows no leader that it reaches.
+fn not_leader(app: &App) -> Problem {
+    match app.owner().read(|_| ()) {
+        Err(error) => error.into(),
+        Ok(_) => Error::new(ErrorKind::NotLeader, "this node has begun to lead; repeat the request").into(),
+    }
+}
+
+/// Waits until the session of the running request has ended.
+fn ended(app: &App) -> BoxedFuture<()> {
+    let served = app.served().clone();
+    Box::pin(Session::carried(async move { served.current_ended().await }))
+}
+
+async fn exchange(
+    leader: PeerStream,
+    is_read: bool,
+    request: Request,
+    ended: BoxedFuture<()>,
+) -> Result<Response, Problem> {
+    let broken = |error: hyper::Error| {
+        let (kind, effect) = match is_read {
+            true => (ErrorKind::NotLeader, "repeat the request"),
+            false => (ErrorKind::Unsettled, "the commit may have happened"),
+        };
+        Problem::from(Error::new(
+            kind,
+            format!("the connection to the leader ended before its response: {error}; {effect}"),
+        ))
+    };
+    let (mut sender, connection) = http1::handshake::<_, Body>(TokioIo::new(leader)).await.map_err(broken)?;
+    let (mut parts, body) = request.into_parts();
+    OF_THIS_NODE.iter().for_each(|name| drop_all(&mut parts.headers, name));
+    (parts.version, parts.extensions) = (Version::HTTP_11, Default::default());
+    // Ends with the response, or when this node drops the response because its client has left.
+    tokio::spawn(connection);
+    let response = sender.send_request(Request::from_parts(parts, body)).await.map_err(broken)?;
+    let (mut parts, body) = response.into_parts();
+    [&CONNECTION, &TRANSFER_ENCODING].into_iter().for_each(|name| drop_all(&mut parts.headers, name));
+    Ok(Response::from_parts(parts, Body::new(ForwardedBody { body, ended })))
+}
+
+/// The body of the leader's response. It ends when the session of the client ends on this node,
+/// which alone knows sessions of browsers.
+struct ForwardedBody {
+    body: Incoming,
+    ended: BoxedFuture<()>,
+}
+
+impl HttpBody for ForwardedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Ready(frame) => Poll::Ready(frame.map(|frame| frame.map_err(axum::Error::new))),
+            Poll::Pending => {
+                ready!(self.ended.as_mut().poll(context));
+                Poll::Ready(Some(Err(axum::Error::new("the session of the client has ended"))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+fn drop_all(headers: &mut HeaderMap, name: &HeaderName) {
+    while headers.remove(name).is_some() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_answers_for_itself_about_itself_only() {
+        for (method, route, expected) in [
+            (Method::GET, "/readyz", true),
+            (Method::GET, "/v1/cluster", true),
+            (Method::POST, "/v1/cluster/transfer", false),
+            (Method::POST, "/v1/commit", false),
+            (Method::GET, "/v1/topics", false),
+            (Method::GET, "/ui/session", true),
+            // No route.
+            (Method::GET, "", true),
+        ] {
+            assert_eq!(is_of_each_node(&method, route), expected, "{method} {route}");
+        }
+    }
+}
