@@ -10,6 +10,8 @@ use std::io::{self, Write};
 pub enum CommandError {
     /// A message for the user.
     Message(String),
+    /// A message about missing arguments.
+    Usage(String),
     /// A feature that this machine or this user lacks.
     NotHere(String),
     /// A signal ended the command before its result was complete.

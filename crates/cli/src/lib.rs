@@ -206,6 +206,11 @@ pub fn exit_status(command: impl FnOnce(&mut dyn Write) -> Result) -> ExitCode {
             aside(format_args!("quire: {message}"));
             ExitCode::FAILURE
         }
+        // As for arguments that can't be parsed.
+        Err(CommandError::Usage(message)) => {
+            aside(format_args!("quire: {message}"));
+            ExitCode::from(2)
+        }
     }
 }
 

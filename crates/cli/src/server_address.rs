@@ -31,7 +31,7 @@ impl ServerAddress {
             Ok(text) if !text.is_empty() => text.parse().map_err(|problem| {
                 CommandError::new(format!("{VARIABLE} is {text:?}, which is not the address of a server: {problem}"))
             }),
-            _ => Err(CommandError::new(format!(
+            _ => Err(CommandError::Usage(format!(
                 "no database was given: give --data DIR or --http URL, or set {VARIABLE} to the URL of a server"
             ))),
         }

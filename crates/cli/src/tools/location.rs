@@ -63,7 +63,9 @@ impl ToolLocation {
     pub(super) fn directory(&self, instead: &str) -> Result<&Path> {
         match self.data.as_deref().or(self.dir.as_deref()) {
             Some(directory) => Ok(directory),
-            None if self.http.is_none() => Err(CommandError::new("no database was given: give its directory")),
+            None if self.http.is_none() => {
+                Err(CommandError::Usage("no database was given: give --data DIR".to_owned()))
+            }
             None => Err(not_over_http(instead)),
         }
     }
