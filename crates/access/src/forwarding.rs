@@ -52,6 +52,10 @@ pub trait LeaderConnector: fmt::Debug + Send + Sync {
     /// When the leader is unknown, can't be reached or refuses. It has got nothing of the request
     /// then.
     fn connect(&self, origin: ForwardOrigin) -> BoxedFuture<io::Result<PeerStream>>;
+
+    /// Waits until another node leads than now, or none. A leader that is gone without a word
+    /// answers nothing, and its connections stay open.
+    fn changed(&self) -> BoxedFuture<()>;
 }
 
 /// What the front ends and the node of a process share to forward requests. Cheap to clone.
@@ -80,6 +84,15 @@ impl Forwarder {
     /// Connects to the leader; `None` when this process forwards nothing.
     pub async fn connect(&self, origin: ForwardOrigin) -> Option<io::Result<PeerStream>> {
         Some(self.0.connector.get()?.connect(origin).await)
+    }
+
+    /// Waits until another node leads than now, or none. It waits forever where nothing is
+    /// forwarded.
+    pub fn changed(&self) -> BoxedFuture<()> {
+        match self.0.connector.get() {
+            Some(connector) => connector.changed(),
+            None => Box::pin(std::future::pending()),
+        }
     }
 
     /// Hands a connection that another node forwards to its front end. Drops it, so that it ends,

@@ -114,7 +114,7 @@ fn is_not_permitted(headers: &HeaderMap) -> bool {
 }
 
 /// The trailers of a status.
-fn trailers(status: &Status) -> HeaderMap {
+pub(crate) fn trailers(status: &Status) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     // The server's own messages are valid in headers.
     status.add_header(&mut trailers).expect("the status can be sent");

@@ -8,8 +8,8 @@
 //! principal that this node has authenticated by a certificate, a Unix socket or a cookie, and
 //! checks its rights.
 //!
-//! This node sends a request once. If the connection ends before the response begins, a commit may
-//! have happened, and its client learns that.
+//! This node sends a request once. If the connection ends before the response begins, or another
+//! node leads, a commit may have happened, and its client learns that.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -87,8 +87,9 @@ async fn ask_leader(
         false => Session::current().and_then(|session| session.principal().cloned()),
     };
     let origin = ForwardOrigin { front_end: FrontEnd::Http, peer, principal };
+    let changed = forwarding.changed();
     match forwarding.connect(origin).await {
-        Some(Ok(leader)) => exchange(leader, is_read, request, ended(app)).await,
+        Some(Ok(leader)) => exchange(leader, is_read, request, ended(app, changed)).await,
         // Nothing was sent.
         _ => Err(not_leader(app)),
     }
@@ -102,42 +103,50 @@ fn not_leader(app: &App) -> Problem {
     }
 }
 
-/// Waits until the session of the running request has ended.
-fn ended(app: &App) -> BoxedFuture<()> {
+/// Waits until the session of the running request has ended, or the leader has `changed`.
+fn ended(app: &App, changed: BoxedFuture<()>) -> BoxedFuture<()> {
     let served = app.served().clone();
-    Box::pin(Session::carried(async move { served.current_ended().await }))
+    Box::pin(Session::carried(async move {
+        tokio::select! {
+            () = served.current_ended() => {}
+            () = changed => {}
+        }
+    }))
 }
 
 async fn exchange(
     leader: PeerStream,
     is_read: bool,
     request: Request,
-    ended: BoxedFuture<()>,
+    mut ended: BoxedFuture<()>,
 ) -> Result<Response, Problem> {
-    let broken = |error: hyper::Error| {
+    let broken = |why: String| {
         let (kind, effect) = match is_read {
             true => (ErrorKind::NotLeader, "repeat the request"),
             false => (ErrorKind::Unsettled, "the commit may have happened"),
         };
-        Problem::from(Error::new(
-            kind,
-            format!("the connection to the leader ended before its response: {error}; {effect}"),
-        ))
+        Problem::from(Error::new(kind, format!("the leader gave no response: {why}; {effect}")))
     };
-    let (mut sender, connection) = http1::handshake::<_, Body>(TokioIo::new(leader)).await.map_err(broken)?;
+    let (mut sender, connection) =
+        http1::handshake::<_, Body>(TokioIo::new(leader)).await.map_err(|error| broken(error.to_string()))?;
     let (mut parts, body) = request.into_parts();
     OF_THIS_NODE.iter().for_each(|name| drop_all(&mut parts.headers, name));
     (parts.version, parts.extensions) = (Version::HTTP_11, Default::default());
     // Ends with the response, or when this node drops the response because its client has left.
     tokio::spawn(connection);
-    let response = sender.send_request(Request::from_parts(parts, body)).await.map_err(broken)?;
+    let response = tokio::select! {
+        response = sender.send_request(Request::from_parts(parts, body)) => {
+            response.map_err(|error| broken(error.to_string()))?
+        }
+        () = &mut ended => return Err(broken("it leads no longer".to_owned())),
+    };
     let (mut parts, body) = response.into_parts();
     [&CONNECTION, &TRANSFER_ENCODING].into_iter().for_each(|name| drop_all(&mut parts.headers, name));
     Ok(Response::from_parts(parts, Body::new(ForwardedBody { body, ended })))
 }
 
 /// The body of the leader's response. It ends when the session of the client ends on this node,
-/// which alone knows sessions of browsers.
+/// which alone knows sessions of browsers, and when the leader leads no longer.
 struct ForwardedBody {
     body: Incoming,
     ended: BoxedFuture<()>,
@@ -155,7 +164,7 @@ impl HttpBody for ForwardedBody {
             Poll::Ready(frame) => Poll::Ready(frame.map(|frame| frame.map_err(axum::Error::new))),
             Poll::Pending => {
                 ready!(self.ended.as_mut().poll(context));
-                Poll::Ready(Some(Err(axum::Error::new("the session of the client has ended"))))
+                Poll::Ready(Some(Err(axum::Error::new("the session of the client has ended, or another node leads"))))
             }
         }
     }

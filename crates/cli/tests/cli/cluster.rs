@@ -162,6 +162,23 @@ fn a_follower_forwards_requests_with_the_rights_of_their_clients() {
     let of_page = format!("Cookie: {cookie}\r\nSec-Fetch-Site: same-origin\r\n");
     let (code, caller) = follower.ask_with("GET", "/v1/access/self", "", &of_page);
     assert_eq!((code, &caller["principal"]), (200, &"root".into()), "{caller}");
+    // A leader that is gone without a word leaves its connections open.
+    let mut stream = std::net::TcpStream::connect(&follower.http).expect("it listens");
+    let host = &follower.http;
+    write!(stream, "GET /v1/jobs/subscribe HTTP/1.0\r\nHost: {host}\r\n{bearer}\r\n").expect("it reads");
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("caught_up") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("the stream goes on");
+        seen.push(byte[0]);
+    }
+    leader.signal("STOP");
+    // It ends with an error of the connection, or without one.
+    let _ = stream.read_to_end(&mut seen);
+    leader.signal("CONT");
+    while follower.ask_with("GET", "/v1/queues", "", &bearer).0 != 200 {
+        std::thread::yield_now();
+    }
     let foreign = format!("Cookie: {cookie}\r\nSec-Fetch-Site: cross-site\r\n");
     assert_eq!(follower.ask_with("GET", "/v1/access/self", "", &foreign).0, 403);
     assert_eq!(follower.stop_by("TERM").0, Some(0));

@@ -17,7 +17,7 @@ use quire_model::Timestamp;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_system::{KeyId, Principal};
 use tokio::io::{AsyncRead, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::connection::greet;
 use super::frame::{FRAME_OVERHEAD_BYTES, FrameKind, frame, invalid, read_frame};
@@ -27,6 +27,9 @@ use crate::driver::{DriverMailbox, LeaderAddress};
 
 /// The time for a connection to the leader.
 const CONNECT: Duration = Duration::from_secs(2);
+
+/// How often a request that waits for the leader looks whether it still leads.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// The most roles of a principal.
 const ROLES_MAX: usize = 1_024;
@@ -61,6 +64,15 @@ impl LeaderConnector for LeaderLine {
     fn connect(&self, origin: ForwardOrigin) -> BoxedFuture<io::Result<PeerStream>> {
         let line = self.clone();
         Box::pin(async move { timeout(CONNECT, line.connect_for(origin)).await? })
+    }
+
+    fn changed(&self) -> BoxedFuture<()> {
+        let (mailbox, leader) = (Arc::clone(&self.mailbox), self.mailbox.leader());
+        Box::pin(async move {
+            while mailbox.leader() == leader {
+                sleep(LOOK).await;
+            }
+        })
     }
 }
 
