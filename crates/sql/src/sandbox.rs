@@ -50,7 +50,7 @@ pub(crate) fn open(context: &Arc<StatementContext>, limits: &SqlLimits) -> Resul
         (Limit::SQLITE_LIMIT_VDBE_OP, 25_000),
         (Limit::SQLITE_LIMIT_FUNCTION_ARG, 100),
         (Limit::SQLITE_LIMIT_ATTACHED, 0),
-        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 250),
+        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 100),
         (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 1_000),
         (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 1),
         (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),

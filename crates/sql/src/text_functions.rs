@@ -5,6 +5,7 @@
 //! with the other argument: two long arguments would take hours. These functions give the same
 //! answers.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Mutex;
 
@@ -36,12 +37,13 @@ pub(crate) fn register(connection: &Connection, bytes_max: usize) -> Result<()> 
 struct TextConversion(Mutex<Option<Connection>>);
 
 impl TextConversion {
-    /// The bytes of the text of a value; `None` for `NULL`.
-    fn of(&self, value: ValueRef<'_>) -> Result<Option<Vec<u8>>> {
+    /// The bytes of the text of a value; `None` for `NULL`. A long value is borrowed: a copy is not
+    /// within the memory that SQLite may use.
+    fn of<'v>(&self, value: ValueRef<'v>) -> Result<Option<Cow<'v, [u8]>>> {
         match value {
             ValueRef::Null => Ok(None),
-            ValueRef::Integer(number) => Ok(Some(number.to_string().into_bytes())),
-            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Ok(Some(bytes.to_vec())),
+            ValueRef::Integer(number) => Ok(Some(number.to_string().into_bytes().into())),
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Ok(Some(bytes.into())),
             ValueRef::Real(number) => {
                 // Only SQLite knows how it writes a number.
                 let mut connection = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -51,7 +53,7 @@ impl TextConversion {
                 };
                 let mut cast = connection.prepare("SELECT CAST(?1 AS TEXT)")?;
                 let text: String = cast.query_row([number], |row| row.get(0))?;
-                Ok(Some(text.into_bytes()))
+                Ok(Some(text.into_bytes().into()))
             }
         }
     }
@@ -80,7 +82,7 @@ fn replace(context: &Context<'_>, texts: &TextConversion, bytes_max: usize) -> R
     let (value, wanted) = (texts.of(context.get_raw(0))?, texts.of(context.get_raw(1))?);
     let (Some(value), Some(wanted)) = (value, wanted) else { return null() };
     if wanted.first().is_none_or(|first| *first == 0) {
-        return Ok(ToSqlOutput::Owned(text(value)));
+        return Ok(ToSqlOutput::Owned(text(value.into_owned())));
     }
     let Some(with) = texts.of(context.get_raw(2))? else { return null() };
     let finder = memmem::Finder::new(&wanted);
