@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use quire::tools::{BackupSink, stream_backup};
-use quire::{Database, Disk, MemberFile};
+use quire::{Database, Disk};
 use quire_access::{ConnectionSettings, Forwarder, Listener, TlsProtocol};
 use quire_cluster::{NodeFiles, NodeNotice, NodeObserver, NodeParts, NodeStatus, RunningMember};
 use tracing::{info, warn};
@@ -93,6 +93,8 @@ impl NodePlan {
                 used.saturating_add(1)
             )));
         }
+        // A later entry has another position only when these records stay.
+        shard.log().sync().map_err(|error| CommandError::new(error.to_string()))?;
         self.file.since = shard.log().appended();
         self.file.write(&Disk, data).map_err(CommandError::from)
     }
@@ -121,7 +123,7 @@ impl NodePlan {
     /// # Errors
     /// When the address can't be listened on, or the node can't be started.
     pub(crate) fn start(
-        &self,
+        &mut self,
         database: &Database,
         data: &Path,
         served: &Addresses,
@@ -156,7 +158,8 @@ impl NodePlan {
         let member = RunningMember::start(parts, runtime).map_err(CommandError::from)?;
         // The vote is on the disk since the node was made.
         if !self.file.has_voted {
-            MemberFile { has_voted: true, ..self.file }.write(&Disk, data).map_err(CommandError::from)?;
+            self.file.has_voted = true;
+            self.file.write(&Disk, data).map_err(CommandError::from)?;
         }
         Ok(ServedNode { member, observer, address: address.to_string(), join: self.join.clone() })
     }
