@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use quire_shard::ClusterChange;
+use quire_shard::{ClusterChange, DecidedCommit};
 
-use crate::Result;
+use crate::{Database, Result};
 
 /// A confirmation that begins with its first poll.
 pub(crate) struct Confirmation(Mutex<ClusterChange>);
@@ -42,6 +42,18 @@ impl Confirmation {
 impl fmt::Debug for Confirmation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Confirmation").finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// What a verdict waits for besides its record. In a cluster, a verdict that follows from the
+    /// state alone needs a majority that confirms that this node still leads.
+    #[inline]
+    pub(crate) fn confirmation(&self, decided: &DecidedCommit) -> Option<Confirmation> {
+        if !decided.is_of_state {
+            return None;
+        }
+        Some(Confirmation::of(self.cluster_control()?.confirm()))
     }
 }
 

@@ -501,16 +501,6 @@ impl Database {
         }
         Ok(decided.verdict)
     }
-
-    /// What a verdict waits for besides its record. In a cluster, a verdict that follows from the
-    /// state alone needs a majority that confirms that this node still leads.
-    #[inline]
-    pub(crate) fn confirmation(&self, decided: &DecidedCommit) -> Option<Confirmation> {
-        if !decided.is_of_state {
-            return None;
-        }
-        Some(Confirmation::of(self.cluster_control()?.confirm()))
-    }
 }
 
 /// An accepted commit, with its replies by model.
