@@ -90,14 +90,13 @@ impl Broker {
     ///
     /// # Errors
     /// When it names none, an unknown one, or one twice.
-    pub(crate) fn check_assigned(&self, assigned: &[BrokerId]) -> Result<(), KafkaError> {
-        let known = self.all_ids();
+    pub(crate) fn check_assigned(known: &[i32], assigned: &[BrokerId]) -> Result<(), KafkaError> {
         let mut ids: Vec<i32> = assigned.iter().map(|id| id.0).collect();
         ids.sort_unstable();
         let is_valid =
             !ids.is_empty() && ids.iter().all(|id| known.contains(id)) && ids.windows(2).all(|w| w[0] != w[1]);
         let invalid = || {
-            let message = format!("assign each partition to brokers of {known:?}, each once, got {ids:?}");
+            let message = format!("assign each partition to brokers of {known:?}, each at most once");
             KafkaError::new(ResponseError::InvalidReplicaAssignment, message)
         };
         is_valid.then_some(()).ok_or_else(invalid)

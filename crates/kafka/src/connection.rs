@@ -73,7 +73,7 @@ pub(crate) async fn serve(admission: Admission, listener: usize, broker: &Arc<Br
     let (Peer::Tcp { local, remote, .. }, Some((input, output))) = (&peer, stream.into_halves()) else {
         unreachable!("the server listens on TCP")
     };
-    let (local, remote) = (*local, *remote);
+    let (local, remote, has_tls) = (*local, *remote, peer.has_tls());
     let authentication = Authentication::of_connection(place.verified(&peer), peer.host());
     let caller = broker.budget.caller(FrontEnd::Kafka, Some(remote.ip()));
     let (left, left_seen) = watch::channel(false);
@@ -82,7 +82,7 @@ pub(crate) async fn serve(admission: Admission, listener: usize, broker: &Arc<Br
         activity: place.activity().clone(),
         peer,
         is_forwarded: place.is_forwarded(),
-        ends: Endpoints { listener, local, remote },
+        ends: Endpoints { listener, local, remote, has_tls },
         idle: Duration::from_millis(settings.idle_timeout_ms),
         input: ReadAhead {
             frames: Frames::new(input, &settings, caller.clone(), ClientPace::USUAL),

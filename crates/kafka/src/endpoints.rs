@@ -11,4 +11,6 @@ pub(crate) struct Endpoints {
     pub(crate) local: SocketAddr,
     /// The client's address.
     pub(crate) remote: SocketAddr,
+    /// Whether the client's connection has TLS, here or at the node that forwards it.
+    pub(crate) has_tls: bool,
 }

@@ -87,7 +87,7 @@ pub(crate) async fn handle(
 /// Checks the client and its connection: who reads a salted password can log in with it.
 fn check(broker: &Broker, ends: Endpoints) -> Result<(), KafkaError> {
     administration::check(broker, Operation::Alter)?;
-    if broker.listeners().get(ends.listener).is_some_and(|listener| listener.has_tls) {
+    if ends.has_tls {
         return Ok(());
     }
     let message = "the request has salted passwords and is accepted over TLS only: use a listener with TLS";

@@ -76,7 +76,8 @@ fn check_assignments(broker: &Broker, topic: &CreatePartitionsTopic, partitions:
     let known = broker.database().read_published_for(resource, Operation::Alter, partitions_of)?;
     // The commit reports a missing topic or an equal number of partitions.
     let added = known.and_then(|known| partitions.checked_sub(known)).filter(|added| *added > 0);
-    assignments.iter().try_for_each(|assignment| broker.check_assigned(&assignment.broker_ids))?;
+    let ids = broker.all_ids();
+    assignments.iter().try_for_each(|assignment| Broker::check_assigned(&ids, &assignment.broker_ids))?;
     if added.is_none_or(|added| assignments.len() == added as usize) {
         return Ok(());
     }

@@ -155,7 +155,8 @@ fn partitions(broker: &Broker, topic: &CreatableTopic) -> Result<u32, KafkaError
     let mut numbers: Vec<i32> = topic.assignments.iter().map(|assignment| assignment.partition_index).collect();
     numbers.sort_unstable();
     let dense = numbers.iter().copied().eq(0..numbers.len() as i32);
-    topic.assignments.iter().try_for_each(|assignment| broker.check_assigned(&assignment.broker_ids))?;
+    let ids = broker.all_ids();
+    topic.assignments.iter().try_for_each(|assignment| Broker::check_assigned(&ids, &assignment.broker_ids))?;
     if dense && topic.num_partitions == -1 {
         return Ok(numbers.len() as u32);
     }

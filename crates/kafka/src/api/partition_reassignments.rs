@@ -53,10 +53,11 @@ pub(crate) async fn handle(
     }
     let names: Vec<&str> = decoded.topics.iter().map(|topic| topic.name.as_str()).collect();
     let known = RequestItems::begin(broker).partitions(broker, &names).await?;
+    let ids = broker.all_ids();
     let responses = decoded.topics.iter().zip(known).map(|(topic, known)| {
         let response = |partition: &ReassignablePartition| {
             let response = ReassignablePartitionResponse::default().with_partition_index(partition.partition_index);
-            match known.clone().and_then(|known| check(broker, partition, known)) {
+            match known.clone().and_then(|known| check(&ids, partition, known)) {
                 Ok(()) => response.with_error_message(None),
                 Err(failure) => response
                     .with_error_code(failure.code.code())
@@ -73,7 +74,8 @@ pub(crate) async fn handle(
     Ok(if request.version > 0 { response.with_allow_replication_factor_change(changes) } else { response })
 }
 
-fn check(broker: &Broker, partition: &ReassignablePartition, known: PartitionNumbers) -> Result<(), KafkaError> {
+/// `ids` are those of all brokers, and `known` the partitions of the topic.
+fn check(ids: &[i32], partition: &ReassignablePartition, known: PartitionNumbers) -> Result<(), KafkaError> {
     let number = partition.partition_index;
     if !known.contains(number) {
         return Err(KafkaError::unknown_partition(number));
@@ -81,7 +83,7 @@ fn check(broker: &Broker, partition: &ReassignablePartition, known: PartitionNum
     match partition.replicas.as_deref() {
         // No replicas cancel the reassignment in progress.
         None => Err(KafkaError::new(ResponseError::NoReassignmentInProgress, "no reassignment is in progress")),
-        Some(assigned) => broker.check_assigned(assigned),
+        Some(assigned) => Broker::check_assigned(ids, assigned),
     }
 }
 
