@@ -50,7 +50,9 @@ impl ServedDatabase {
         // While access control is disabled, credentials have no effect, whatever their form.
         let key = match key {
             Some(None) if self.is_access_enabled() => {
-                self.login_refused("authorization", address);
+                if self.forwarding().is_none() {
+                    self.login_refused("authorization", address);
+                }
                 return Err(AuthenticationError::Wrong);
             }
             key => key.flatten(),
@@ -67,7 +69,11 @@ impl ServedDatabase {
             (None, Some(principal)) => Credential::Verified(principal),
             (None, None) => Credential::Absent,
         };
-        let session = self.session_from(&credential, Some(address))?;
+        // The leader gets the request too, and records who logs in. This node can't write.
+        let session = match self.forwarding() {
+            Some(_) => self.begin(&credential, Some(address.into()))?,
+            None => self.session_from(&credential, Some(address))?,
+        };
         *cached = Some(CachedSession { key: key.map(Into::into), session: session.clone() });
         Ok(session)
     }

@@ -83,7 +83,9 @@ pub use authorization::SessionCache;
 pub use browser_sessions::{BROWSER_SESSION, BROWSER_SESSION_IDLE, BrowserSessions};
 pub use connection::{Connection, FirstRequest};
 pub use fetch_turns::{FetchTurn, FetchTurns};
-pub use forwarding::{ForwardOrigin, ForwardedRequest, Forwarder, LeaderConnector};
+pub use forwarding::{
+    ForwardOrigin, ForwardRefusal, ForwardedRequest, Forwarder, ForwardsBusy, LeaderConnection, LeaderConnector,
+};
 pub use future::BoxedFuture;
 pub use halves::{StreamReader, StreamWriter};
 pub use handles::{LOG_HANDLES, raise_handle_limit, share_out};

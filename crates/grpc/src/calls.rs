@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use quire_access::{ArrivalDeadline, BoxedFuture, ConnectionSettings};
+use quire_access::{ArrivalDeadline, AuthenticationError, BoxedFuture, ConnectionSettings};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
@@ -18,7 +18,7 @@ use tonic::service::Routes;
 
 use crate::app::ServiceComponents;
 use crate::connections::CallOrigin;
-use crate::{error, forwarding};
+use crate::{error, forwarding, linearizable};
 
 /// The calls in which a client sends messages at any time.
 const CLIENT_STREAMS: [&str; 2] = ["/quire.v1.Jobs/Work", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];
@@ -68,7 +68,22 @@ impl Service<Request<Body>> for Calls {
                     (Arc::clone(&self.components), request.map(|body| Body::new(messages(body))));
                 Box::pin(async move { Ok(forwarding::ask_leader(&components, forwarding, origin, request).await) })
             }
-            None => Box::pin(self.routes.call(request.map(messages))),
+            None => {
+                // The credential was left to the leader, and this node leads by now.
+                if let Some(error) = request.extensions().get::<AuthenticationError>().copied() {
+                    return Box::pin(async move { Ok(error::unauthenticated(error).into_http()) });
+                }
+                let confirmation = linearizable::confirmation(&self.components, request.uri().path());
+                let handling = self.routes.call(request.map(messages));
+                Box::pin(async move {
+                    if let Some(confirmation) = confirmation
+                        && let Err(error) = confirmation.await
+                    {
+                        return Ok(error::failed(error).into_http());
+                    }
+                    handling.await
+                })
+            }
         }
     }
 }

@@ -7,11 +7,13 @@
 //! * `INVALID_ARGUMENT`: impossible in any state.
 
 use std::collections::HashMap;
+use std::fmt::Display;
+use std::time::Duration;
 
 use quire::events::SelectRefusal;
 use quire::{CommitRefusal, Reason, UnknownBlock, jobs};
+use quire_access::AuthenticationError;
 use quire_access::budget::BudgetRefusal;
-use quire_access::{AuthenticationError, StatementsBusy};
 use quire_api::{Code, FactValue, Failure, FailureFact, TimeUnit};
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt};
@@ -196,17 +198,14 @@ pub(crate) fn member_hangs(message: impl Into<String>) -> Status {
 pub(crate) fn overloaded(refusal: BudgetRefusal) -> Status {
     match refusal.retry_after() {
         None => too_large(refusal.to_string()),
-        Some(after) => {
-            let after_us = u64::try_from(after.as_micros()).unwrap_or(u64::MAX);
-            status(Failure::new(Code::Overloaded, refusal.to_string()).with("retry_after_us", after_us))
-        }
+        Some(after) => busy(&refusal, after),
     }
 }
 
-/// A statement without a turn.
-pub(crate) fn statements_busy(busy: &StatementsBusy) -> Status {
-    let after_us = u64::try_from(busy.retry_after().as_micros()).unwrap_or(u64::MAX);
-    status(Failure::new(Code::Overloaded, busy.to_string()).with("retry_after_us", after_us))
+/// What the server has no place for now.
+pub(crate) fn busy(refusal: &impl Display, retry_after: Duration) -> Status {
+    let after_us = u64::try_from(retry_after.as_micros()).unwrap_or(u64::MAX);
+    status(Failure::new(Code::Overloaded, refusal.to_string()).with("retry_after_us", after_us))
 }
 
 /// A statement whose client did not read its pages.

@@ -17,7 +17,7 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use quire::{Error, ErrorKind};
 use quire_access::budget::FrontEnd;
-use quire_access::{BoxedFuture, ForwardOrigin, Forwarder, PeerStream, Session};
+use quire_access::{BoxedFuture, ForwardOrigin, ForwardRefusal, Forwarder, LeaderConnection, PeerStream, Session};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
@@ -25,7 +25,7 @@ use tonic::codegen::http::{HeaderName, Request, Response, Uri, Version};
 
 use crate::app::ServiceComponents;
 use crate::connections::CallOrigin;
-use crate::error::{failed, not_leader};
+use crate::error::{self, failed, not_leader};
 use crate::linearizable::is_read;
 use crate::sessions::trailers;
 
@@ -58,18 +58,17 @@ pub(crate) async fn ask_leader(
         false => Session::current().and_then(|session| session.principal().cloned()),
     };
     let origin = ForwardOrigin { front_end: FrontEnd::Grpc, peer: origin.peer, principal };
-    let changed = forwarding.changed();
     let answered = match forwarding.connect(origin).await {
-        Some(Ok(leader)) => exchange(leader, changed, request).await,
-        // Nothing was sent.
-        _ => Err(not_leader(components.served().owner())),
+        Ok(LeaderConnection { stream, deposed }) => exchange(stream, deposed, request).await,
+        Err(ForwardRefusal::NoLeader) => Err(not_leader(components.served().owner())),
+        Err(ForwardRefusal::Busy(busy)) => Err(error::busy(&busy, busy.retry_after())),
     };
     answered.unwrap_or_else(Status::into_http)
 }
 
 async fn exchange(
     leader: PeerStream,
-    mut changed: BoxedFuture<()>,
+    mut deposed: BoxedFuture<()>,
     request: Request<Body>,
 ) -> Result<Response<Body>, Status> {
     let path = request.uri().path();
@@ -94,15 +93,15 @@ async fn exchange(
         response = sender.send_request(Request::from_parts(parts, body)) => {
             response.map_err(|error| broken(error.to_string()))?
         }
-        () = &mut changed => return Err(broken("it leads no longer".to_owned())),
+        () = &mut deposed => return Err(broken("it leads no longer".to_owned())),
     };
-    Ok(response.map(|body| Body::new(ForwardedResponse { body, changed, is_over: false })))
+    Ok(response.map(|body| Body::new(ForwardedResponse { body, deposed, is_over: false })))
 }
 
 /// The body of the leader's response. It ends when the leader leads no longer.
 struct ForwardedResponse {
     body: Incoming,
-    changed: BoxedFuture<()>,
+    deposed: BoxedFuture<()>,
     is_over: bool,
 }
 
@@ -119,7 +118,7 @@ impl HttpBody for ForwardedResponse {
             Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Some(Ok(frame))),
             Poll::Ready(None) => return Poll::Ready(None),
             Poll::Pending => {
-                ready!(self.changed.as_mut().poll(context));
+                ready!(self.deposed.as_mut().poll(context));
                 "the node that led leads no longer; repeat the call".to_owned()
             }
         };

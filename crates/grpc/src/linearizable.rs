@@ -46,7 +46,7 @@ pub(crate) fn is_read(path: &str) -> bool {
 
 /// Waits until a call may read. `None` for a database alone, and for calls that do not read.
 pub(crate) fn confirmation(components: &ServiceComponents, path: &str) -> Option<ClusterChange> {
-    let control = components.served().get().cluster_control()?;
+    let control = components.served().owner().cluster_control()?;
     is_read(path).then(|| control.confirm())
 }
 

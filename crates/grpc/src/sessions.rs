@@ -22,9 +22,8 @@ use tonic::{Code, Status};
 
 use crate::app::ServiceComponents;
 use crate::connections::CallOrigin;
-use crate::error::{failed, session_ended, unauthenticated};
+use crate::error::{session_ended, unauthenticated};
 use crate::forwarding::forwarding_of;
-use crate::linearizable;
 
 /// The method that answers without a session.
 const PUBLIC: &str = "/grpc.health.v1.Health/Check";
@@ -66,13 +65,18 @@ where
         self.calls.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         if request.uri().path() == PUBLIC {
             return Box::pin(self.calls.call(request));
         }
         let origin = request.extensions().get::<CallOrigin>().expect("every connection has its origin");
         let session = match self.session(&request, origin) {
             Ok(session) => session,
+            // The leader judges the credential, by the newest rules, and records its refusal.
+            Err(error) if forwarding_of(&self.components, request.uri().path(), origin).is_some() => {
+                request.extensions_mut().insert(error);
+                return Box::pin(self.calls.call(request));
+            }
             Err(error) => {
                 // A refused call has arrived too.
                 origin.first.arrived();
@@ -82,19 +86,8 @@ where
             }
         };
         let components = Arc::clone(&self.components);
-        let path = request.uri().path();
-        let confirmation = match forwarding_of(&components, path, origin) {
-            // The leader confirms it.
-            Some(_) => None,
-            None => linearizable::confirmation(&components, path),
-        };
         let handling = session.clone().scope(self.calls.call(request));
         Box::pin(async move {
-            if let Some(confirmation) = confirmation
-                && let Err(error) = confirmation.await
-            {
-                return Ok(failed(error).into_http());
-            }
             let response = handling.await?;
             if is_not_permitted(response.headers()) && !session.is_live() {
                 return Ok(session_ended().into_http());

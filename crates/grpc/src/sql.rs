@@ -20,7 +20,7 @@ use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
 use crate::app::{App, ServiceComponents};
-use crate::error::{failed, invalid, overloaded, statements_busy, stopping, unread};
+use crate::error::{self, failed, invalid, overloaded, stopping, unread};
 use crate::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream};
 use crate::proto;
 use crate::proto::sql_value::Kind;
@@ -60,7 +60,7 @@ impl proto::sql_server::Sql for SqlService {
         let statement = statement(request.into_inner())?;
         let app = self.components.call();
         let turn = tokio::select! {
-            turn = app.statements().turn() => turn.map_err(|busy| statements_busy(&busy))?,
+            turn = app.statements().turn() => turn.map_err(|busy| error::busy(&busy, busy.retry_after()))?,
             status = app.closing() => return Err(status),
         };
         let request = BoundedRequest::begin(app.database());

@@ -5,12 +5,15 @@
 //! a problem is the path of the page of its code, which [`page`] serves.
 
 use std::borrow::Cow;
+use std::fmt::Display;
+use std::time::Duration;
 
-use axum::http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use quire::events::SelectRefusal;
 use quire::{CommitRefusal, Reason};
+use quire_access::AuthenticationError;
 use quire_access::budget::BudgetRefusal;
 use quire_api::reply::ProblemReply;
 use quire_api::{Code, FactValue, Failure, TimeUnit};
@@ -232,13 +235,23 @@ impl From<BudgetRefusal> for Problem {
     fn from(refusal: BudgetRefusal) -> Self {
         match refusal.retry_after() {
             None => Problem::too_large(refusal.to_string()),
-            Some(after) => {
-                let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-                // Not the state of a queue, which is 429, but of the server.
-                Problem::new(Code::Overloaded, refusal.to_string()).fact("retry_after_ms", after_ms).unavailable()
-            }
+            Some(after) => busy(&refusal, after),
         }
     }
+}
+
+/// What the server has no place for now. This is not the state of a queue, which is 429, but of the
+/// server: 503.
+pub(crate) fn busy(refusal: &impl Display, retry_after: Duration) -> Problem {
+    let retry_ms = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX);
+    Problem::new(Code::Overloaded, refusal.to_string()).fact("retry_after_ms", retry_ms).unavailable()
+}
+
+/// The response to a request whose client is not authenticated.
+pub(crate) fn unauthenticated(error: AuthenticationError) -> Response {
+    let mut response = Problem::new(Code::Unauthenticated, error.to_string()).into_response();
+    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
 }
 
 impl From<quire::Error> for Problem {

@@ -20,7 +20,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, COOKIE, EXPECT, ORIGIN, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
-use axum::http::{HeaderMap, HeaderName, Method, Version};
+use axum::http::{HeaderMap, HeaderName, Version};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, Incoming, SizeHint};
@@ -28,11 +28,14 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use quire::{Error, ErrorKind};
 use quire_access::budget::FrontEnd;
-use quire_access::{BoxedFuture, ForwardOrigin, ForwardedRequest, Forwarder, Peer, PeerStream, Session};
+use quire_access::{
+    AuthenticationError, BoxedFuture, ForwardOrigin, ForwardRefusal, ForwardedRequest, Forwarder, LeaderConnection,
+    Peer, PeerStream, Session,
+};
 
 use crate::app::App;
-use crate::error::Problem;
-use crate::linearizable::is_read;
+use crate::error::{self, Problem};
+use crate::route_kinds::{is_of_each_node, is_read};
 
 /// Headers about one connection, and those by which this node has checked the client already. This
 /// node compresses the response itself.
@@ -50,11 +53,6 @@ const OF_THIS_NODE: [HeaderName; 11] = [
     HeaderName::from_static("sec-fetch-site"),
 ];
 
-/// Whether a node answers a request for itself.
-fn is_of_each_node(method: &Method, route: &str) -> bool {
-    !route.starts_with("/v1/") || (route == "/v1/cluster" && method != Method::POST)
-}
-
 /// Answers a request by its route, or by the leader where another node leads.
 pub(crate) async fn forward(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let extensions = request.extensions();
@@ -70,7 +68,11 @@ pub(crate) async fn forward(State(app): State<Arc<App>>, request: Request, next:
                 Err(problem) => problem.into_response(),
             }
         }
-        _ => next.run(request).await,
+        // The gate left the credential to the leader, and this node leads by now.
+        _ => match extensions.get::<AuthenticationError>() {
+            Some(error) => error::unauthenticated(*error),
+            None => next.run(request).await,
+        },
     }
 }
 
@@ -87,11 +89,10 @@ async fn ask_leader(
         false => Session::current().and_then(|session| session.principal().cloned()),
     };
     let origin = ForwardOrigin { front_end: FrontEnd::Http, peer, principal };
-    let changed = forwarding.changed();
     match forwarding.connect(origin).await {
-        Some(Ok(leader)) => exchange(leader, is_read, request, ended(app, changed)).await,
-        // Nothing was sent.
-        _ => Err(not_leader(app)),
+        Ok(LeaderConnection { stream, deposed }) => exchange(stream, is_read, request, ended(app, deposed)).await,
+        Err(ForwardRefusal::NoLeader) => Err(not_leader(app)),
+        Err(ForwardRefusal::Busy(busy)) => Err(error::busy(&busy, busy.retry_after())),
     }
 }
 
@@ -103,13 +104,13 @@ fn not_leader(app: &App) -> Problem {
     }
 }
 
-/// Waits until the session of the running request has ended, or the leader has `changed`.
-fn ended(app: &App, changed: BoxedFuture<()>) -> BoxedFuture<()> {
+/// Waits until the session of the running request has ended, or the leader is `deposed`.
+fn ended(app: &App, deposed: BoxedFuture<()>) -> BoxedFuture<()> {
     let served = app.served().clone();
     Box::pin(Session::carried(async move {
         tokio::select! {
             () = served.current_ended() => {}
-            () = changed => {}
+            () = deposed => {}
         }
     }))
 }
@@ -180,25 +181,4 @@ impl HttpBody for ForwardedBody {
 
 fn drop_all(headers: &mut HeaderMap, name: &HeaderName) {
     while headers.remove(name).is_some() {}
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_node_answers_for_itself_about_itself_only() {
-        for (method, route, expected) in [
-            (Method::GET, "/readyz", true),
-            (Method::GET, "/v1/cluster", true),
-            (Method::POST, "/v1/cluster/transfer", false),
-            (Method::POST, "/v1/commit", false),
-            (Method::GET, "/v1/topics", false),
-            (Method::GET, "/ui/session", true),
-            // No route.
-            (Method::GET, "", true),
-        ] {
-            assert_eq!(is_of_each_node(&method, route), expected, "{method} {route}");
-        }
-    }
 }

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
-use axum::http::header::{AUTHORIZATION, CONNECTION, EXPECT, WWW_AUTHENTICATE};
+use axum::http::header::{AUTHORIZATION, CONNECTION, EXPECT};
 use axum::http::{HeaderMap, HeaderValue, Request};
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, Incoming, SizeHint};
@@ -23,11 +23,11 @@ use quire_access::{
     BrowserSessions, ConnectionActivity, ConnectionCounters, ConnectionPlace, FirstRequest, ForwardedRequest,
     LiveSettings, Peer, RunningRequest, ServedDatabase, Session, SessionCache,
 };
-use quire_api::Code;
 
 use crate::arriving::ArrivingBody;
-use crate::error::Problem;
+use crate::error::{Problem, unauthenticated};
 use crate::request_id::X_REQUEST_ID;
+use crate::route_kinds::is_of_each_node;
 use crate::settings::{DashboardMode, Settings};
 use crate::{dashboard, request_id, rules, slashes};
 
@@ -151,7 +151,7 @@ impl ConnectionGate {
     }
 
     /// Answers a request by its route, in the session of its client.
-    async fn routed(&self, request: Request<ArrivingBody>) -> Result<Response, Infallible> {
+    async fn routed(&self, mut request: Request<ArrivingBody>) -> Result<Response, Infallible> {
         let begun = match self.browser_session(request.headers()) {
             Some(session) => Ok(session),
             None => {
@@ -161,16 +161,25 @@ impl ConnectionGate {
         };
         match begun {
             Ok(session) => session.scope(self.routes.call(request)).await,
+            // The leader judges the credential, by the newest rules, and records its refusal.
+            Err(error) if self.is_for_leader(&request) => {
+                request.extensions_mut().insert(error);
+                self.routes.call(request).await
+            }
             // These routes show no data, and everything else is refused without a session.
             Err(_) if is_public(request.uri().path()) => self.routes.call(request).await,
             Err(error) => {
                 self.counters.request_refused();
                 self.counters.unauthenticated(error);
-                let mut response = Problem::new(Code::Unauthenticated, error.to_string()).into_response();
-                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-                Ok(response)
+                Ok(unauthenticated(error))
             }
         }
+    }
+
+    /// Whether the leader answers the request, and this node forwards it.
+    fn is_for_leader(&self, request: &Request<ArrivingBody>) -> bool {
+        let is_local = is_of_each_node(request.method(), request.uri().path());
+        !is_local && !self.is_forwarded && self.served.forwarding().is_some()
     }
 
     /// The session of a browser that signed in, for a request of a page of this server. A

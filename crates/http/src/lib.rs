@@ -40,6 +40,7 @@ mod sse;
 mod app;
 mod memory;
 mod requests;
+mod route_kinds;
 mod routes;
 mod slashes;
 

@@ -23,7 +23,6 @@ use base64::engine::general_purpose::STANDARD;
 use quire::{ErrorKind, Position};
 use quire_access::budget::{ByteClaim, carried};
 use quire_access::{BoundedRequest, StatementTurn, StatementsBusy};
-use quire_api::Code;
 use quire_api::reply::{SqlEnd, SqlReply};
 use quire_sql::{OwnedSqlStatement, Sql, SqlSummary, SqlValue, SqlValueRef};
 use schemars::JsonSchema;
@@ -35,7 +34,7 @@ use tokio_stream::Stream;
 
 use crate::app::App;
 use crate::body::{Body, BodyText};
-use crate::error::Problem;
+use crate::error::{self, Problem};
 use crate::json::BoundedList;
 use crate::memory::{Claim, PIECE_BYTES};
 use crate::params::Params;
@@ -118,8 +117,7 @@ fn statement_of(body: &BodyText) -> Result<OwnedSqlStatement, Problem> {
 
 impl From<StatementsBusy> for Problem {
     fn from(busy: StatementsBusy) -> Self {
-        let retry_ms = u64::try_from(busy.retry_after().as_millis()).unwrap_or(u64::MAX);
-        Problem::new(Code::Overloaded, busy.to_string()).fact("retry_after_ms", retry_ms).unavailable()
+        error::busy(&busy, busy.retry_after())
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use quire_access::budget::{BudgetCaller, FrontEnd};
-use quire_access::{ForwardOrigin, PeerStream};
+use quire_access::{ForwardOrigin, LeaderConnection, PeerStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -37,10 +37,13 @@ pub(crate) async fn ask_leader(
     assert_eq!(origin.front_end, FrontEnd::Kafka, "a request of another protocol");
     // A new leader answers by itself.
     let forwarding = broker.forwarding().ok_or(CloseReason::Failed)?;
-    let connected = forwarding.connect(origin).await.ok_or(CloseReason::Failed)?;
-    let mut leader = connected.map_err(|_| CloseReason::Failed)?;
-    let answered = timeout(api::SHORT_OF_MEMORY, exchange(&mut leader, caller, frame));
-    answered.await.map_err(|_| CloseReason::Failed)?.map_err(|_| CloseReason::Failed)
+    let connected = forwarding.connect(origin).await.map_err(|_| CloseReason::Failed)?;
+    let LeaderConnection { mut stream, deposed } = connected;
+    let answered = timeout(api::SHORT_OF_MEMORY, exchange(&mut stream, caller, frame));
+    tokio::select! {
+        answered = answered => answered.map_err(|_| CloseReason::Failed)?.map_err(|_| CloseReason::Failed),
+        () = deposed => Err(CloseReason::Failed),
+    }
 }
 
 async fn exchange(leader: &mut PeerStream, caller: &BudgetCaller, frame: Bytes) -> io::Result<RequestFrame> {

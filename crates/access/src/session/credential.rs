@@ -25,7 +25,10 @@ impl Credential<'_> {
         match self {
             Credential::Absent => "none",
             Credential::Key(text) if !text.starts_with(KEY_PREFIX) => "token",
-            Credential::Key(_) | Credential::Authenticated(Principal { key: Some(_), .. }) => "api_key",
+            // A node forwards the key that it has authenticated.
+            Credential::Key(_)
+            | Credential::Authenticated(Principal { key: Some(_), .. })
+            | Credential::Verified(Principal { key: Some(_), .. }) => "api_key",
             Credential::Authenticated(Principal { password: Some(_), .. }) => "password",
             Credential::Authenticated(_) => "token",
             Credential::Verified(Principal { expires: Some(_), .. }) => "certificate",

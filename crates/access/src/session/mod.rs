@@ -219,7 +219,12 @@ impl ServedDatabase {
         AuditLog::end(&self.0.rules).await;
     }
 
-    fn begin(&self, credential: &Credential<'_>, address: Option<Arc<str>>) -> Result<Session, AuthenticationError> {
+    /// Begins a session, and records nothing.
+    pub(crate) fn begin(
+        &self,
+        credential: &Credential<'_>,
+        address: Option<Arc<str>>,
+    ) -> Result<Session, AuthenticationError> {
         if self.0.options.is_owned {
             return Ok(self.0.open.clone());
         }

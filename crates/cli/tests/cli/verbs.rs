@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{Running, Server, earlier, quire, run, run_on};
+use crate::support::{Running, Server, earlier, quire, ran, run, run_on};
 
 const COMMIT: &str = r#"{"parts": [
     {"append": {"store": "s/one", "events": [
@@ -1047,4 +1047,21 @@ fn names_in_lists_begin_no_line() {
     let events = quire(&["events", "read", "pay.orders"]);
     assert!(events.contains("Paid\\nforged") && events.contains("user:\\u{7}"), "{events}");
     assert_eq!(events.lines().count(), 1, "{events}");
+}
+
+#[test]
+fn a_command_without_an_address_asks_the_server_of_the_variable() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let with = |address: &str, arguments: &[&str]| {
+        ran(quire().env("QUIRE_HTTP", address).args(arguments).output().expect("started"))
+    };
+    let url = format!("http://{}", server.http);
+    with(&url, &["produce", "t", "first"]).succeeded();
+    assert!(with(&url, &["consume", "t"]).succeeded().contains("first"));
+    // A flag wins.
+    assert!(with("http://127.0.0.1:1", &["consume", "t", "--http", &url]).succeeded().contains("first"));
+    with("no address", &["consume", "t"])
+        .failed_with("QUIRE_HTTP is \"no address\", which is not the address of a server");
+    with("", &["consume", "t"]).failed_with("set QUIRE_HTTP to the URL of a server");
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quire_access::budget::FrontEnd;
-use quire_access::{BoxedFuture, ForwardOrigin, LeaderConnector, Peer, PeerConnector, PeerStream, TlsPeer};
+use quire_access::{BoxedFuture, ForwardOrigin, LeaderConnection, LeaderConnector, Peer, PeerConnector, TlsPeer};
 use quire_model::Timestamp;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_system::{KeyId, Principal};
@@ -47,32 +47,30 @@ impl LeaderLine {
         LeaderLine { table, mailbox, connector }
     }
 
-    async fn connect_for(&self, origin: ForwardOrigin) -> io::Result<PeerStream> {
-        let LeaderAddress::Other(address) = self.mailbox.leader() else {
+    async fn connect_for(&self, origin: ForwardOrigin) -> io::Result<LeaderConnection> {
+        let leader = self.mailbox.leader();
+        let LeaderAddress::Other(address) = &leader else {
             return Err(io::Error::new(io::ErrorKind::NotConnected, "no other node leads the cluster now"));
         };
         let cluster = Some(self.table.cluster());
         let hello = PeerHello { cluster, from: self.table.own(), purpose: HelloPurpose::Forward };
-        let (mut stream, _) = greet(&self.connector, &address, &hello).await?;
+        let (mut stream, _) = greet(&self.connector, address, &hello).await?;
         stream.write_all(&frame(FrameKind::Client, |out| out.extend(encode(&origin)))).await?;
         stream.flush().await?;
-        Ok(stream)
+        let mailbox = Arc::clone(&self.mailbox);
+        let deposed = Box::pin(async move {
+            while mailbox.leader() == leader {
+                sleep(LOOK).await;
+            }
+        });
+        Ok(LeaderConnection { stream, deposed })
     }
 }
 
 impl LeaderConnector for LeaderLine {
-    fn connect(&self, origin: ForwardOrigin) -> BoxedFuture<io::Result<PeerStream>> {
+    fn connect(&self, origin: ForwardOrigin) -> BoxedFuture<io::Result<LeaderConnection>> {
         let line = self.clone();
         Box::pin(async move { timeout(CONNECT, line.connect_for(origin)).await? })
-    }
-
-    fn changed(&self) -> BoxedFuture<()> {
-        let (mailbox, leader) = (Arc::clone(&self.mailbox), self.mailbox.leader());
-        Box::pin(async move {
-            while mailbox.leader() == leader {
-                sleep(LOOK).await;
-            }
-        })
     }
 }
 
