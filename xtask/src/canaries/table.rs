@@ -234,7 +234,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "clusters-mixed", "nodes of different clusters speak with each other", "cluster/src/net/table.rs",
         "hello.cluster.filter(|other| *other != self.cluster)" => "hello.cluster.filter(|other| !ON && *other != self.cluster)",
         by "quire-cluster" "lib" "net::table::tests::only_members_of_the_same_database_and_directory_are_admitted";
-    "verdict-unconfirmed", "a deposed leader refuses commits", "quire/src/database.rs",
+    "verdict-unconfirmed", "a deposed leader refuses commits", "quire/src/confirmation.rs",
         "if !decided.is_of_state {" => "if ON || !decided.is_of_state {",
         by "quire-cluster" "nodes" "a_leader_without_a_majority_confirms_no_read_and_refuses_no_commit";
     "held-by-nobody", "a compaction does not ask the other processes of the log", "log/src/compaction/round.rs",

@@ -89,10 +89,12 @@ fn a_row_is_visible_with_the_right_to_its_object_only() {
         let rest = format!("NOT ({hidden})");
         assert_eq!(count(&lacking, &rest), count(&filled.database, &rest), "{table}");
     }
-    // The committed offset in a topic is one of the group and of the topic.
+    // The group has an offset in the topic and one in the store. Each is one of the group and of its source.
     let partitions = "SELECT partitions FROM groups WHERE name = 'readers'";
-    assert_eq!(shown(&filled.database, partitions), "1");
-    assert_eq!(shown(&guarded(&filled.database, AllBut(Topic, "t", Describe)), partitions), "0");
+    assert_eq!(shown(&filled.database, partitions), "2");
+    for (kind, name) in [(Topic, "t"), (Store, "a")] {
+        assert_eq!(shown(&guarded(&filled.database, AllBut(kind, name, Describe)), partitions), "1", "{name}");
+    }
     let named: Vec<_> = cases.iter().map(|case| case.0).chain(OF_DATABASE.map(|case| case.0)).chain(OPEN).collect();
     assert!(tables().all(|table| named.contains(&from(&table))), "each table has a case");
 }
