@@ -38,6 +38,10 @@ mod site;
 /// See the root manifest for its settings.
 pub(crate) const PROFILE: &str = "test-fast";
 
+/// What tests are built with: all features of the command line, so that the workspace is compiled
+/// once for all steps. The step `clippy` checks the default features.
+pub(crate) const FEATURES: [&str; 2] = ["--features", "quire-cli/otlp"];
+
 struct Step {
     name: &'static str,
     what: &'static str,
@@ -174,10 +178,11 @@ fn clippy(workspace: &Workspace) -> Result<(), String> {
 }
 
 fn tests(workspace: &Workspace) -> Result<(), String> {
-    succeed(&mut in_root(workspace, &["test", "--workspace", "--no-fail-fast", "--profile", PROFILE]))
+    succeed(in_root(workspace, &["test", "--workspace", "--no-fail-fast", "--profile", PROFILE]).args(FEATURES))
 }
 
-/// Checks the feature that the default build lacks, and that the default build lacks it.
+/// Checks the lints of the feature that the default build lacks, and that the default build lacks
+/// it. The step `test` runs its tests.
 fn otlp(workspace: &Workspace) -> Result<(), String> {
     let dependencies = ["tree", "--package", "quire-cli", "--edges", "normal", "--prefix", "none"];
     let output = in_root(workspace, &dependencies).output().map_err(|error| format!("`cargo tree`: {error}"))?;
@@ -185,9 +190,8 @@ fn otlp(workspace: &Workspace) -> Result<(), String> {
     if !output.status.success() || found {
         return Err("the default build must not depend on OpenTelemetry; see `cargo tree -p quire-cli`".to_owned());
     }
-    let flags = ["--package", "quire-cli", "--features", "otlp", "--profile", PROFILE];
-    succeed(in_root(workspace, &["clippy", "--all-targets"]).args(flags).args(["--", "-D", "warnings"]))?;
-    succeed(in_root(workspace, &["test", "--lib", "--test", "cli"]).args(flags).args(["--", "otlp::", "settings::"]))
+    let targets = ["clippy", "--workspace", "--lib", "--bins", "--profile", PROFILE];
+    succeed(in_root(workspace, &targets).args(FEATURES).args(["--", "-D", "warnings"]))
 }
 
 /// Runs the tests of the model checker, in a build of their own: see `crates/threads`.

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::test::{PROFILE, in_root};
+use crate::test::{FEATURES, PROFILE, in_root};
 use crate::workspace::Workspace;
 
 /// Cargo's messages about built targets.
@@ -23,6 +23,7 @@ impl Units {
     pub(crate) fn build(workspace: &Workspace) -> Result<Self, String> {
         let units = ["build", "--workspace", "--bins", "--tests", "--examples", "--profile", PROFILE];
         let output = in_root(workspace, &units)
+            .args(FEATURES)
             .args(["--message-format", "json-render-diagnostics"])
             .stderr(Stdio::inherit())
             .output()
