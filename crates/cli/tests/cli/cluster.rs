@@ -152,8 +152,7 @@ fn a_follower_forwards_requests_with_the_rights_of_their_clients() {
     assert_eq!(code, 200, "{answer}");
     // The follower may not have the record of a new key yet. The leader knows the key.
     for _ in 0..20 {
-        let (code, key) =
-            leader.ask_with("POST", "/v1/access/keys", r#"{"user":"ada","lifetime_ms":600000}"#, &bearer);
+        let (code, key) = leader.ask_with("POST", "/v1/access/keys", r#"{"user":"ada","lifetime_ms":600000}"#, &bearer);
         assert_eq!(code, 200, "{key}");
         let of_ada = format!("Authorization: Bearer {}\r\n", key["key"].as_str().expect("a key"));
         let (code, caller) = follower.ask_with("GET", "/v1/access/self", "", &of_ada);
