@@ -89,8 +89,7 @@ fn a_row_is_visible_with_the_right_to_its_object_only() {
         let rest = format!("NOT ({hidden})");
         assert_eq!(count(&lacking, &rest), count(&filled.database, &rest), "{table}");
     }
-    // The group has an offset in the topic and one in the store. Each is one of the group and of its
-    // source.
+    // The group has an offset in the topic and one in the store. Each belongs to its source, too.
     let partitions = "SELECT partitions FROM groups WHERE name = 'readers'";
     assert_eq!(shown(&filled.database, partitions), "2");
     for (kind, name) in [(Topic, "t"), (Store, "a")] {
