@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_slower_each_time_is_what_every_comparison_marks() {
+    fn a_case_is_slower_only_if_every_comparison_marks_it() {
         let told = |lines: &[(&str, &str)]| {
             let line = |(case, mark): &(&str, &str)| {
                 format!("{case:<40} 290 ns     410 ns    1.41  4.44   1.86   3.42{mark}\n")

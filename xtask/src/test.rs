@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_fails_is_told_in_full() {
+    fn a_failed_command_is_printed_in_full() {
         assert_eq!(succeed(Command::new("sh").args(["-c", "exit 0"])), Ok(()));
         let error = succeed(Command::new("sh").args(["-c", "exit 3"])).unwrap_err();
         assert_eq!(error, "`sh -c exit 3` failed: exit status: 3");

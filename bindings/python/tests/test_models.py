@@ -35,7 +35,7 @@ def test_a_store_appends_reads_and_refuses_with_facts(db: quire.Database) -> Non
     assert (type(copied), copied.code, copied.facts) == (type(failed.value), failed.value.code, failed.value.facts)
 
 
-def test_a_subscription_gives_the_events_of_now_and_those_to_come(db: quire.Database) -> None:
+def test_a_subscription_returns_existing_and_new_events(db: quire.Database) -> None:
     store = db.store("orders")
     store.append("Placed", "1")
     store.append("Other", "2")
@@ -236,7 +236,7 @@ def test_values_follow_one_rule(db: quire.Database) -> None:
     assert store.head() == 10
 
 
-def test_opening_says_what_is_wrong(tmp_path: Path) -> None:
+def test_a_failed_opening_names_the_problem(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="sync must be"):
         quire.open(tmp_path, sync="maybe")  # type: ignore[arg-type]
     with pytest.raises(quire.Error) as missing:

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_of_the_clients_data_is_told_at_once_and_read_later() {
+    async fn the_end_of_the_clients_data_is_reported_at_once_and_read_later() {
         let (mut server, _, mut client) = connected(LONG);
         let mut left = server.answers_half_closed();
         client.write_all(b"a").await.expect("room");

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_that_ends_without_a_fetch_goes_to_the_next() {
+    async fn a_turn_that_ends_without_a_fetch_passes_to_the_next_waiter() {
         let (_directory, database) = database();
         let turns = FetchTurns::default();
         let mut fetches = JoinSet::new();

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_shared_out_in_proportion() {
+    fn the_remaining_bytes_are_shared_in_proportion() {
         check(1_024, [10_000, 4_096, 4_096], [422, 172, 172]);
         check(256 + 4, [100, 50, 50], [2, 1, 1]);
         check(100, [10_000, 4_096, 4_096], [1, 1, 1]);

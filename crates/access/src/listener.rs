@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_unix_socket_is_its_users_own_names_its_clients_and_goes_with_its_listener() {
+    async fn a_unix_socket_is_its_users_own_names_its_clients_and_is_removed_with_its_listener() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("quire.sock");
         let address = ListenAddress::Unix(path.clone());

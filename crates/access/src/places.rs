@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_can_not_take_all_places_and_a_place_is_free_again() {
+    fn one_address_can_not_use_all_connection_places_and_a_closed_connection_frees_its_place() {
         let places = places(3, 2, 0);
         let (one, other) = (peer("192.0.2.1"), peer("192.0.2.2"));
         let first = busy(&places, &one);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn at_the_limit_the_address_with_the_most_connections_gives_a_place() {
+    async fn at_the_limit_the_address_with_the_most_connections_loses_one() {
         let places = places(4, 3, 0);
         let [greedy, small, new] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"].map(peer);
         let oldest = places.take(&small).expect("a place");

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_waits_takes_no_turn_of_others_and_addresses_are_forgotten() {
+    async fn a_waiting_address_uses_no_turn_of_other_addresses_and_idle_addresses_are_forgotten() {
         let turns = Arc::new(StatementTurns::default());
         let held = [from(&turns, "10.0.0.1").await, from(&turns, "10.0.0.1").await];
         let waiting: Vec<_> = (0..8)

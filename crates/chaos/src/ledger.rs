@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_true_of_two_is_refused() {
+    fn ledgers_that_contradict_each_other_are_refused() {
         let note = |lines: &[Line]| {
             let mut ledger = Ledger::default();
             lines.iter().cloned().try_for_each(|line| ledger.note(line))

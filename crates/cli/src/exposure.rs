@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_names_the_listener_and_the_ways_out() {
+    fn the_message_names_the_listener_and_the_possible_settings() {
         assert_eq!(
             message("192.0.2.7:7070", None, false),
             "other machines could reach an unprotected server: --http 192.0.2.7:7070 has no TLS and no access control; \

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_stands_in_the_help_once() {
+    fn the_help_lists_every_command_once() {
         let help = Quire::command().render_help().to_string();
         for command in Quire::command().get_subcommands().filter(|command| !command.is_hide_set()) {
             let name = command.get_name();

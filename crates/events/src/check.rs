@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_is_no_text_is_not_searched_for_control_characters() {
+    fn a_label_that_is_not_text_is_not_searched_for_control_characters() {
         assert_eq!(check_printable(b"\x00\xff"), Ok(()));
     }
 }

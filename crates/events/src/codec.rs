@@ -268,7 +268,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_that_are_no_body_are_an_error_or_a_body_but_never_a_panic(body in any::<Vec<u8>>()) {
+        fn random_bytes_are_an_error_or_a_body_but_never_a_panic(body in any::<Vec<u8>>()) {
             let _ = decode_event(&body);
         }
 

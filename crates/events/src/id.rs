@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_uuid_is_refused() {
+    fn an_invalid_uuid_is_refused() {
         let hyphens_astray = "000000000-000-8000-8000-000000000001";
         let long = "00000000-0000-8000-8000-0000000000011";
         for text in ["", "1", hyphens_astray, long, "0000000g000000000000000000000000"] {

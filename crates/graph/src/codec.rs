@@ -308,7 +308,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_and_cut_bodies_are_never_taken_for_it(
+        fn written_bodies_are_read_back_and_cut_ones_are_refused(
             (graph, number, version) in any::<(u32, u32, u64)>(),
             (near, far) in any::<([u8; 16], [u8; 16])>(),
             (name, source) in (".{1,9}", ".{0,9}"),

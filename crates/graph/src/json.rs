@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_told_with_its_byte() {
+    fn invalid_json_is_reported_with_its_byte() {
         for (text, expected) in [
             ("{bad", NotJson::At(1)),
             ("", NotJson::At(0)),
@@ -365,7 +365,7 @@ mod tests {
         }
 
         #[test]
-        fn any_value_is_json_and_a_byte_changed_is_what_a_parser_says(value in values(), at in any::<prop::sample::Index>(), byte: u8) {
+        fn any_value_is_json_and_a_changed_byte_has_the_verdict_of_a_parser(value in values(), at in any::<prop::sample::Index>(), byte: u8) {
             let mut text = format!("{value}").into_bytes();
             assert_eq!(check(&text), Ok(()));
             let at = at.index(text.len());

@@ -76,7 +76,7 @@ fn an_order_has_every_edge_lead_onwards_and_names_the_cycles_that_have_none() {
 }
 
 #[test]
-fn a_chain_and_a_cycle_of_1_000_000_blocks_are_no_matter() {
+fn a_chain_and_a_cycle_of_1_000_000_blocks_are_analysed() {
     const LAST: u32 = 999_999;
     let edges: Vec<(u32, u32)> = (0..LAST).map(|block| (block, block + 1)).collect();
     let mut chain = world(LAST + 1, &edges);
@@ -107,7 +107,7 @@ fn a_chain_and_a_cycle_of_1_000_000_blocks_are_no_matter() {
 }
 
 #[test]
-fn the_shortest_ways_come_first_and_their_number_their_length_and_the_time_are_bounded() {
+fn the_shortest_paths_come_first_within_bounds_on_number_length_and_time() {
     let world = world(6, &[(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (1, 2), (4, 0), (3, 3)]);
     let walked = walk(&world, 0, everything());
     let within = |edges_max, count_max| {
@@ -140,7 +140,7 @@ fn the_shortest_ways_come_first_and_their_number_their_length_and_the_time_are_b
 }
 
 #[test]
-fn a_shortest_way_is_found_without_visiting_what_is_farther() {
+fn a_shortest_path_is_found_without_visiting_farther_blocks() {
     let edges: Vec<(u32, u32)> =
         (0..1_000).flat_map(|block| [(block, block + 1), (block, (block * 7) % 1_000)]).collect();
     let world = world(1_001, &edges);
@@ -151,7 +151,7 @@ fn a_shortest_way_is_found_without_visiting_what_is_farther() {
 }
 
 #[test]
-fn a_filter_says_what_is_given_and_whether_to_go_through_others() {
+fn a_filter_selects_the_returned_blocks_and_whether_the_walk_continues_through_others() {
     let world = world(6, &[(0, 1), (1, 2), (2, 4), (1, 3), (3, 5)]);
     let given = |plan: WalkPlan<'_>| {
         let walked = walk(&world, 0, plan);
@@ -393,7 +393,7 @@ fn a_path_whose_blocks_fit_the_limit_of_visits_is_found() {
 }
 
 #[test]
-fn the_first_of_very_many_ways_are_the_shortest() {
+fn the_first_of_very_many_paths_are_the_shortest() {
     const BLOCKS: u32 = 60;
     let edges: Vec<(u32, u32)> = (0..BLOCKS).flat_map(|from| (0..BLOCKS).map(move |to| (from, to))).collect();
     let world = world(BLOCKS, &edges);
@@ -411,7 +411,7 @@ fn the_first_of_very_many_ways_are_the_shortest() {
 }
 
 #[test]
-fn missing_blocks_are_left_out_of_walks_and_ways_on_request() {
+fn missing_blocks_are_left_out_of_walks_and_paths_on_request() {
     // 0 -> 9 -> 1, and 9 is not there; 0 -> 2 -> 3 -> 1.
     let mut world = world(4, &[(0, 2), (2, 3), (3, 1)]);
     let links = [(0, 9), (9, 1)]

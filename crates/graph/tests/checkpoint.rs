@@ -48,7 +48,7 @@ fn a_checkpoint_of_another_format_is_refused_with_what_was_expected() {
 }
 
 #[test]
-fn a_changed_byte_is_refused_or_loads_as_what_it_says() {
+fn a_changed_byte_is_refused_or_loads_as_a_valid_state() {
     let saved = saved();
     for index in 0..saved.len() {
         for flip in [0x01, 0x80, 0xff] {

@@ -136,7 +136,7 @@ fn a_block_put_by_id_has_no_name_until_one_is_given_and_none_after_its_deletion(
 }
 
 #[test]
-fn a_put_is_refused_when_the_block_has_not_the_expected_version() {
+fn a_put_is_refused_when_the_block_has_another_version_than_expected() {
     let mut s = Scenario::default();
     s.commit(&[put_expecting("JFK", 0)]);
     s.commit(&[put_expecting("JFK", 1)]);
@@ -234,7 +234,7 @@ fn deleting_a_block_deletes_its_edges_in_both_directions_and_no_others() {
 }
 
 #[test]
-fn edges_of_a_block_go_in_parts_those_of_the_same_commit_in_their_places_among_them() {
+fn edges_of_a_block_are_deleted_in_parts_with_those_of_the_same_commit_in_order() {
     let mut s = Scenario::default();
     s.commit(&[put("JFK"), put("LAX"), put("LGA"), link("JFK", "JFK"), link("JFK", "LAX"), link("LGA", "JFK")]);
     let part = |count_max| Command::DeleteEdges(DeleteEdges { graph: G, block: "JFK".into(), count_max });
@@ -257,7 +257,7 @@ fn edges_of_a_block_go_in_parts_those_of_the_same_commit_in_their_places_among_t
 }
 
 #[test]
-fn a_commit_deletes_so_many_edges_with_blocks_and_no_more() {
+fn a_commit_deletes_a_bounded_number_of_edges_with_blocks() {
     let mut s = Scenario::default();
     let half = GraphLimit::EdgesDeleted.max() as u32 / 2;
     let far = |number: u32| BlockId::new(u128::from(number).to_be_bytes());
@@ -286,7 +286,7 @@ fn a_commit_deletes_so_many_edges_with_blocks_and_no_more() {
 }
 
 #[test]
-fn deleting_what_is_not_there_is_an_answer_and_writes_nothing() {
+fn deleting_an_unknown_block_or_edge_is_accepted_and_writes_nothing() {
     let mut s = Scenario::default();
     let replies = s.commit(&[delete("JFK"), unlink("JFK", "LGA")]);
     let nothing = Reply::BlockDeleted { block: id("JFK"), version: Version::ABSENT };
@@ -308,7 +308,7 @@ fn graphs_are_apart_and_listed_by_name() {
 }
 
 #[test]
-fn neighbours_come_by_type_as_first_seen_then_by_id_and_a_page_goes_on_behind_the_last() {
+fn neighbours_are_ordered_by_first_use_of_the_type_then_by_id_and_a_page_continues_after_the_last() {
     let mut s = Scenario::default();
     let block = |byte: u8| BlockId::new([byte; 16]);
     let blocks: Vec<_> = [0, 1, 2, 255].map(|byte| Command::PutBlock(PutBlock::new(G, block(byte), "x"))).into();
@@ -352,7 +352,7 @@ fn names_of_any_script_ids_of_zeros_and_empty_parts_are_fine() {
 }
 
 #[test]
-fn names_that_are_none_are_refused() {
+fn invalid_names_are_refused() {
     let mut s = Scenario::default();
     for graph in ["", "/", "/air", "air/", "air//routes", "air routes", "aïr", "a\0", ".", ".."] {
         let refusal = s.refused(1, &[put("JFK"), Command::PutBlock(PutBlock::new(graph, "JFK", "airport"))]);
@@ -430,7 +430,7 @@ fn every_size_is_accepted_at_its_limit_and_refused_above_with_the_limit_named() 
 }
 
 #[test]
-fn a_graph_has_so_many_kinds_and_no_more() {
+fn a_graph_has_a_bounded_number_of_kinds() {
     let mut s = Scenario::default();
     let kinds: Vec<String> = (0..=GraphLimit::Kinds.max()).map(|number| format!("kind {number}")).collect();
     let puts: Vec<_> = kinds.iter().map(|kind| Command::PutBlock(PutBlock::new(G, "JFK", kind))).collect();
@@ -441,7 +441,7 @@ fn a_graph_has_so_many_kinds_and_no_more() {
 }
 
 #[test]
-fn refusals_say_what_was_met() {
+fn refusals_name_the_conflict() {
     let mut s = Scenario::default();
     s.commit(&[put("JFK")]);
     let jfk = id("JFK");

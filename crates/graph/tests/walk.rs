@@ -66,7 +66,7 @@ fn each_block_is_visited_once_nearest_first_in_the_order_of_neighbours() {
 }
 
 #[test]
-fn a_visit_says_where_it_came_from() {
+fn a_visit_names_the_block_before_it() {
     let world = world(DIAMOND);
     let walk = graph(&world).walk(&world.log, id(1), everything()).unwrap().unwrap();
     let visits: Vec<_> = walk.visits().collect();
@@ -77,7 +77,7 @@ fn a_visit_says_where_it_came_from() {
 }
 
 #[test]
-fn a_walk_says_which_bound_it_met_and_only_when_it_kept_something_from_it() {
+fn a_walk_names_the_bound_that_cut_it_and_only_when_something_was_left_out() {
     let world = world(DIAMOND);
     let bounded = |depth_max, visited_max| {
         let (visits, bound) = walk(&world, 1, WalkPlan { depth_max, visited_max, ..WalkPlan::default() });
@@ -94,7 +94,7 @@ fn a_walk_says_which_bound_it_met_and_only_when_it_kept_something_from_it() {
 }
 
 #[test]
-fn depth_first_tells_the_way_that_it_took_whatever_bound_ends_it() {
+fn a_depth_first_walk_returns_its_path_whatever_bound_ends_it() {
     let world = world(&[(1, "t", 2), (2, "t", 3), (3, "t", 4), (1, "z", 4), (1, "z", 5)]);
     let visits = |depth_max, visited_max, results_max| {
         let plan =
@@ -114,7 +114,7 @@ fn depth_first_tells_the_way_that_it_took_whatever_bound_ends_it() {
 }
 
 #[test]
-fn depth_first_within_a_bound_goes_on_from_no_block_twice_and_says_what_it_left() {
+fn a_bounded_depth_first_walk_expands_no_block_twice_and_reports_omitted_blocks() {
     let world = world(&[(1, "t", 2), (2, "t", 3), (1, "z", 3), (3, "t", 4)]);
     let plan = WalkPlan { order: TraversalOrder::DepthFirst, depth_max: 2, ..everything() };
     assert_eq!(walk(&world, 1, plan), (vec![(1, 0), (2, 1), (3, 2)], Some(WalkBound::Depth)));
@@ -123,7 +123,7 @@ fn depth_first_within_a_bound_goes_on_from_no_block_twice_and_says_what_it_left(
 }
 
 #[test]
-fn depth_first_looks_at_each_edge_once_however_many_shorter_ways_there_are() {
+fn a_depth_first_walk_reads_each_edge_once_however_many_shorter_paths_exist() {
     const HOPS: u32 = 100_000;
     let long = (0..HOPS).map(|number| (number, "t", number + 1));
     let short = (0..HOPS - 1).map(|number| (number, "z", number + 2));
@@ -139,7 +139,7 @@ fn depth_first_looks_at_each_edge_once_however_many_shorter_ways_there_are() {
 }
 
 #[test]
-fn a_walk_from_a_block_that_is_not_there_is_none() {
+fn a_walk_from_an_unknown_block_is_none() {
     let mut world = world(DIAMOND);
     assert!(graph(&world).walk(&world.log, id(9), everything()).unwrap().is_none());
     let delete = Command::DeleteBlock(DeleteBlock { graph: G, block: id(1).into() });

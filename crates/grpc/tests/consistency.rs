@@ -344,12 +344,12 @@ fn over_grpc(check: impl Fn(&Remote)) {
 }
 
 #[test]
-fn no_match_came_between_what_a_writer_read_and_what_it_appended() {
+fn no_matching_event_lies_between_the_read_and_the_append_of_a_writer() {
     with_database(|database| nothing_came_between_read_and_append(&Embedded(database)));
 }
 
 #[test]
-fn no_match_came_between_over_grpc() {
+fn no_matching_event_precedes_a_conditional_append_over_grpc() {
     over_grpc(nothing_came_between_read_and_append);
 }
 
@@ -364,11 +364,11 @@ fn no_event_appears_in_the_past_over_grpc() {
 }
 
 #[test]
-fn who_asks_for_nothing_of_another_is_not_refused() {
+fn a_request_for_no_object_of_another_tenant_is_not_refused() {
     with_database(|database| unrelated_writers_are_not_refused(&Embedded(database)));
 }
 
 #[test]
-fn who_asks_for_nothing_of_another_is_not_refused_over_grpc() {
+fn a_request_for_no_object_of_another_tenant_is_not_refused_over_grpc() {
     over_grpc(unrelated_writers_are_not_refused);
 }

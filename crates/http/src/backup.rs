@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_archive_is_complete_only_when_its_thread_says_so() {
+    async fn an_archive_is_complete_only_when_its_thread_reports_success() {
         assert_eq!(made(PIECE_TIME, true, |sink| send(sink, 9)).await, (9, true));
         let failing = |sink: &mut PieceSender| send(sink, 9).and(Err(Problem::invalid("damaged")));
         assert_eq!(made(PIECE_TIME, true, failing).await, (9, false));

@@ -236,13 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_it_should_be_is_read() {
+    fn a_valid_request_is_read() {
         let read = read::<All>(br#"{"list": [{"bytes": {"size": 1}}]}"#).expect("as it should be");
         assert_eq!(read, All { list: vec![ExactlyOne::Bytes { data_base64: None, size: Some(1) }] });
     }
 
     #[test]
-    fn what_can_not_be_is_told_with_its_field_and_is_malformed_only_when_it_is_not_json() {
+    fn a_body_is_malformed_only_when_it_is_not_json_and_other_errors_name_the_field() {
         check(
             r#"{"list": [{"bytes": {}}, {"bytes": {"data_base64": "?"}}]}"#,
             false,

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_claimed_is_what_others_lack_and_comes_back() {
+    async fn a_claim_gets_free_memory_and_returns_it() {
         // 15 MiB without the reserve.
         let budget = ByteBudget::new(16 << 20);
         let memory = ResponseMemory::new(&budget);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_done_is_answered_in_any_case_and_jobs_have_the_reserve() {
+    async fn finished_work_is_always_answered_and_jobs_have_the_reserve_of_memory() {
         let budget = ByteBudget::new(16 << 20);
         let memory = ResponseMemory::new(&budget);
         let mut all = budget.caller(FrontEnd::Http, None).claim();

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_takes_in_segments_only_where_the_path_has_no_route() {
+    fn a_name_includes_slashes_only_where_the_path_has_no_other_route() {
         for (path, expect) in [
             ("/v1/events/air/flights", Some("/v1/events/air%2Fflights")),
             ("/v1/events/air/flights/append", Some("/v1/events/air%2Fflights/append")),

@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_busy_server_says_when_to_retry() {
+    fn a_busy_server_returns_the_time_of_a_retry() {
         let problem = serde_json::to_value(Problem::from(StatementsBusy)).expect("JSON");
         assert_eq!(problem["code"], "overloaded");
         assert_eq!((&problem["status"], &problem["retry_after_ms"]), (&503.into(), &1_000.into()));

@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_order_fills_its_chunks_and_what_is_left_of_many_takes_few() {
+    fn ordered_inserts_fill_chunks_and_the_rest_of_many_entries_uses_few_chunks() {
         let mut map = OrderedMap::default();
         (0..100_000u32).for_each(|key| assert!(map.add(key)));
         assert_eq!(map.before.len(), 100_000 / CHUNK);

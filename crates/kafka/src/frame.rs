@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_holds_memory_and_sends_slowly_is_closed_when_others_wait_for_it_and_not_before() {
+    async fn a_slow_sender_that_holds_memory_is_closed_once_others_wait_for_the_memory() {
         let budget = ByteBudget::new(ByteBudget::BYTES_LEAST);
         let large = [&LARGE.to_be_bytes()[..], &vec![1; LARGE as usize]].concat();
         let pace = ClientPace { grace: Duration::from_millis(20), bytes_per_s: 1 << 20 };

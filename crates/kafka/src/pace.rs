@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_behind_at_once_and_everybody_is_who_moves_less_than_is_due() {
+    fn a_client_is_too_slow_only_after_the_patience_and_below_the_minimum_rate() {
         let pace = ClientPace { grace: Duration::from_secs(5), bytes_per_s: 1000 };
         assert!(!pace.is_behind(Duration::from_millis(4999), 0));
         assert!(pace.is_behind(Duration::from_secs(5), 0));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_reads_slowly_what_holds_memory_is_closed_when_others_wait_for_it_and_not_before() {
+    async fn a_slow_reader_that_holds_memory_is_closed_once_others_wait_for_the_memory() {
         let budget = ByteBudget::new(ByteBudget::BYTES_LEAST);
         let pace = ClientPace { grace: Duration::from_millis(20), bytes_per_s: 1 << 20 };
         let answer = vec![1; LARGE];
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_reads_fast_enough_gets_all_though_others_wait() {
+    async fn a_reader_that_is_fast_enough_gets_everything_while_others_wait() {
         let budget = ByteBudget::new(ByteBudget::BYTES_LEAST);
         let answer: Vec<u8> = (0..LARGE).map(|i| i as u8).collect();
         let (mut output, mut client) = tokio::io::duplex(1 << 10);

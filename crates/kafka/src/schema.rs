@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_behind_a_request_are_let_be() {
+    fn bytes_after_a_request_are_ignored() {
         check(2, b"\x01\x01\0behind", true);
     }
 
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_more_than_32_bits_is_no_length() {
+    fn a_number_of_more_than_32_bits_is_refused_as_a_length() {
         check(2, b"\x81\x80\x80\x80\x10\x01\0", false);
         check(2, b"\x81\x80\x80\x80\x80\x01\x01\0", false);
     }

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_begins_to_wait_is_told_what_was_gone_through_since_it_looked() {
+    fn a_new_waiter_learns_of_changes_since_its_last_read() {
         let directory = tempfile::tempdir().expect("a directory");
         let database = Database::open(directory.path()).expect("a database");
         let tags = |topic: &str| {

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_see_files_and_no_folder_of_the_machine() {
+    fn clients_see_file_names_without_the_directory_of_the_machine() {
         let path = |path: &str| Error::NoSpace { path: PathBuf::from(path) }.final_message();
         assert_eq!(path("/home/me/db/shard-0000/spare-00"), "no space left on the disk for shard-0000/spare-00");
         assert_eq!(path("/home/me/db/shard-0000"), "no space left on the disk for shard-0000");

@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_view_reads_what_is_settled_and_nothing_more() {
+    fn a_view_reads_settled_bytes_only() {
         let mut appender = Appender::in_memory(64).unwrap();
         let view = appender.view();
         appender.bytes_mut(0..5).copy_from_slice(b"quire");
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_ready_and_synced_keeps_its_bytes() {
+    fn populated_bytes_that_are_synced_keep_their_content() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(64 << 10).unwrap();
         let mut appender = Appender::of_file(&file, 64 << 10, 0).unwrap();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_let_go_of_reads_as_before() {
+    fn unmapped_bytes_read_as_before() {
         const BYTES: usize = 1 << 20;
         let file = tempfile::tempfile().unwrap();
         file.set_len(BYTES as u64).unwrap();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_without_a_file_is_never_let_go_of() {
+    fn memory_without_a_file_is_never_unmapped() {
         const BYTES: usize = 1 << 20;
         let mut appender = Appender::in_memory(BYTES).unwrap();
         appender.bytes_mut(0..BYTES).fill(7);

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_zero_and_each_keeps_what_is_written_to_it_whatever_becomes_of_the_others() {
+    fn parts_begin_zeroed_and_each_keeps_its_content_when_others_are_returned() {
         let mut slabs = Slabs::new(1 << 20);
         let counts = [1, 16 << 10, (16 << 10) + 1, 100_000, 1_000_000, 300_000];
         let mut parts: Vec<&'static mut [u32]> = counts.iter().map(|count| slabs.take(*count).unwrap()).collect();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_takes_no_room_any_more() {
+    fn returned_parts_use_no_memory() {
         let mut slabs = Slabs::new(1 << 20);
         for _ in 0..100 {
             let parts: Vec<&'static mut [u32]> = (0..40).map(|_| slabs.take(40_000).unwrap()).collect();
@@ -195,14 +195,14 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a returned part belongs to this allocator")]
-    fn what_was_taken_elsewhere_is_not_taken_back() {
+    fn a_part_of_other_slabs_is_refused() {
         let part = Slabs::new(1 << 20).take(1).unwrap();
         Slabs::new(1 << 20).give(part);
     }
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn the_memory_of_a_part_goes_back_with_it_though_its_slab_stays() {
+    fn the_memory_of_a_returned_part_is_freed_while_its_slab_stays() {
         let resident = || -> usize {
             let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
             pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096

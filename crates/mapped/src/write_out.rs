@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_out_is_there_still() {
+    fn written_out_bytes_are_still_readable() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[7; 10_000], 0).unwrap();
         write_out(&file, 4096, 5904).unwrap();
@@ -53,7 +53,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn an_error_of_the_system_is_told() {
+    fn an_error_of_the_system_is_reported() {
         let (reader, _writer) = io::pipe().unwrap();
         let pipe = File::from(std::os::fd::OwnedFd::from(reader));
         assert_eq!(write_out(&pipe, 0, 1).unwrap_err().raw_os_error(), Some(libc::ESPIPE));

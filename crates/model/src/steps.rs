@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_request_gets_no_more_steps() {
+    fn a_cancelled_request_gets_no_further_steps() {
         let budget = StepBudget::unbounded();
         assert_eq!(budget.claim(1_000_000_000), Ok(()));
         budget.clone().cancel();

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_within_a_panic_is_told_with_its_seed_before_it_takes_the_process_along() {
+    fn a_panic_within_a_panic_prints_its_seed_before_it_aborts_the_process() {
         let program = std::env::current_exe().unwrap();
         let name = "panics::tests::panics_within_a_panic";
         let ran = Command::new(program).args(["--exact", name, "--nocapture"]).env(ENDS, "yes").output().unwrap();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_a_run_is_caught_and_what_it_says_is_kept() {
+    fn a_panic_of_a_run_is_caught_with_its_message() {
         let caught = caught(3, || panic!("a commit fails")).unwrap_err();
         assert_eq!(message(&*caught), "a commit fails");
     }

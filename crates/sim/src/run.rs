@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_of_another_kind_is_no_smaller_one() {
+    fn a_failure_of_another_kind_does_not_shrink_the_first() {
         let way = |failure: &str| way_of(failure);
         let found =
             way("step 46: after a flipped bit in /data/shard-0000/7.log event 12 is found as [1], expected [2]");

@@ -43,7 +43,7 @@ fn fails(operation: &'static [DiskOperation]) -> Action {
 }
 
 #[test]
-fn what_a_failed_sync_gave_up_is_written_again_when_the_log_is_opened() {
+fn unsynced_data_of_a_failed_sync_is_written_again_when_the_log_is_opened() {
     for durability in [Durability::Sync, Durability::Os] {
         let failed = [Action::Commit, Action::Sync, Action::Commit, Action::Commit, fails(&[DiskOperation::Sync])];
         let then = [Action::Sync, Action::PowerCut, Action::Check];
@@ -60,7 +60,7 @@ fn a_segment_that_was_begun_before_a_failed_sync_is_there_after_the_power_went()
 }
 
 #[test]
-fn who_opens_beside_others_reads_what_a_compaction_left_that_could_not_end() {
+fn an_opening_next_to_others_reads_the_files_of_an_interrupted_compaction() {
     let mut actions = vec![Action::Commit; 60];
     actions.extend([Action::Sync, Action::Duty(Duty::Seal), Action::Duty(Duty::Seal), Action::Checkpoint]);
     // The operations on the index file of the segment, and on files to be deleted.
@@ -74,7 +74,7 @@ fn who_opens_beside_others_reads_what_a_compaction_left_that_could_not_end() {
 }
 
 #[test]
-fn a_full_disk_refuses_and_goes_on_when_there_is_space() {
+fn a_full_disk_refuses_writes_and_continues_when_there_is_space() {
     let mut actions = vec![Action::Full];
     actions.extend(vec![Action::Commit; 30]);
     actions.push(Action::Free);

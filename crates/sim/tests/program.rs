@@ -20,7 +20,7 @@ fn a_seed_is_the_same_run_in_every_process() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_what_would() {
+fn invalid_arguments_are_refused_with_the_valid_ones() {
     let refused: [(&[&str], &str); 5] = [
         (&["--minutes", "18446744073709551615"], "18446744073709551615 is not in 1..=527040"),
         (&["--minutes", "0"], "0 is not in 1..=527040"),
@@ -37,7 +37,7 @@ fn what_makes_no_sense_is_refused_with_what_would() {
 }
 
 #[test]
-fn what_can_not_be_told_is_no_success() {
+fn unwritable_output_is_a_failure() {
     let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has one");
     let child = Command::new(PROGRAM).args(["--seeds", "0..1"]).stdout(full).stderr(Stdio::piped()).output();
     let output = child.expect("it runs");
@@ -46,7 +46,7 @@ fn what_can_not_be_told_is_no_success() {
 }
 
 #[test]
-fn a_run_that_takes_the_process_along_leaves_its_seed() {
+fn a_run_that_aborts_the_process_leaves_its_seed() {
     // A file that grows beyond the limit, of whatever kind, ends the process with SIGXFSZ.
     let limited = format!("ulimit -c 0; ulimit -f 8; exec {PROGRAM} --seeds 5..9");
     let output = Command::new("sh").args(["-c", &limited]).output().expect("there is a shell");

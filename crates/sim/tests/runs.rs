@@ -6,7 +6,7 @@ use quire_sim::run;
 const SEEDS: std::ops::Range<u64> = 0..8000;
 
 #[test]
-fn what_was_promised_holds_in_every_run_of_a_fixed_set() {
+fn the_promises_hold_in_every_run_of_a_fixed_set_of_seeds() {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     let failures: Vec<String> = std::thread::scope(|scope| {
         let parts: Vec<_> = (0..threads)

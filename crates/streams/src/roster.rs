@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn each_has_its_share_and_no_more_moves_than_has_to() {
+    fn each_member_has_its_share_and_no_partition_moves_without_need() {
         for partitions in 0..20_u32 {
             let mut roster = roster(&[1]);
             roster.share_out(partitions);

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_comes_back_and_takes_no_byte_when_it_was_nothing() {
+    fn settings_are_read_back_and_defaults_use_no_byte() {
         assert_eq!(encoded(&TopicSettings::default()).as_slice(), [0]);
         let mut settings = TopicSettings { retention_ms: Some(0), ..TopicSettings::default() };
         assert_eq!(encoded(&settings).as_slice(), [2, 1, 0]);

@@ -148,7 +148,7 @@ fn of_compressed(codec: Codec, count: u32, records_bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn compressed_bytes_hold_no_more_records_than_their_codec_can_make_of_them() {
+fn compressed_bytes_hold_at_most_the_records_that_their_codec_can_expand_to() {
     // The most bytes that one compressed byte can expand to, by each format's own description.
     for (codec, bytes_per_byte) in [(Codec::Gzip, 1032), (Codec::Snappy, 22), (Codec::Lz4, 255), (Codec::Zstd, 32_768)]
     {
@@ -163,7 +163,7 @@ fn compressed_bytes_hold_no_more_records_than_their_codec_can_make_of_them() {
 }
 
 #[test]
-fn what_can_not_be_read_says_why_in_a_sentence() {
+fn an_unreadable_batch_has_its_reason_in_a_sentence() {
     let compressed = CompressedBatch { codec: Codec::Gzip }.to_string();
     assert_eq!(compressed, "the records are compressed with gzip");
     let record = RecordError { index: 3, expected: "the end of the batch" }.to_string();
@@ -199,7 +199,7 @@ fn records_with_append_time_all_have_the_time_of_the_append() {
 }
 
 #[test]
-fn what_stands_before_the_checksum_is_set_when_a_batch_goes_out_and_nothing_else_changes() {
+fn sending_a_batch_sets_the_fields_before_the_checksum_and_nothing_else() {
     let stored = known();
     let prefix = Batch::parse(&stored).unwrap().prefix(Sequence::new(41), 7);
     let sent = [&prefix, &stored[PREFIX_BYTES..]].concat();
@@ -208,7 +208,7 @@ fn what_stands_before_the_checksum_is_set_when_a_batch_goes_out_and_nothing_else
 }
 
 #[test]
-fn a_checksum_that_was_left_out_is_there_when_a_batch_goes_out() {
+fn an_omitted_checksum_is_added_when_a_batch_is_sent() {
     let mut builder = BatchBuilder::new();
     builder.add(Some(b"key"), Some(b"value"), &[], TIME).unwrap();
     let stored = builder.finish_without_checksum().unwrap();
@@ -237,7 +237,7 @@ fn records_that_disagree_with_their_batch_end_the_walk_with_an_error() {
 }
 
 #[test]
-fn an_empty_builder_gives_no_batch_and_a_cleared_one_starts_anew() {
+fn an_empty_builder_makes_no_batch_and_a_cleared_one_starts_again() {
     let mut builder = BatchBuilder::new();
     assert_eq!(builder.finish(), None);
     builder.add(None, Some(&[1; 5000]), &[], TIME + 9).unwrap();
@@ -323,7 +323,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_no_batch(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn random_bytes_are_refused_as_a_batch(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         prop_assert!(Batch::parse(&bytes).is_err());
     }
 }

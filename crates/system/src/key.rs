@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_character_anywhere_is_no_key() {
+    fn a_key_with_any_changed_character_is_refused() {
         let key = KeyText::of_random([1; 16], [2; 32]);
         for at in 0..key.reveal().len() {
             let mut other = key.reveal().as_bytes().to_vec();

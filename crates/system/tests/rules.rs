@@ -243,7 +243,7 @@ fn every_prefix_of_a_name_counts_not_only_the_longest() {
 }
 
 #[test]
-fn the_built_in_roles_allow_their_work_and_no_more() {
+fn the_built_in_roles_allow_exactly_their_work() {
     use Operation as O;
     use ResourceKind as K;
     let mut world = World::<System>::new();

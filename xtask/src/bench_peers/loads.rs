@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_load_says_is_read() {
+    fn the_output_of_a_load_is_parsed() {
         let said =
             "{\"cores\":2}\n{\"case\":\"x\",\"entries_per_op\":100,\"ops_per_s\":20.5,\"p50_ns\":1500,\"p99_ns\":0}\n";
         let found = measured(said).expect("a result");

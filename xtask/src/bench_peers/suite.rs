@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_no_such_operation_is_not_loaded_with_it() {
+    fn a_system_without_the_operation_does_not_run_the_load() {
         let load = Load { name: "x", durability: Durability::Os, ours: 7, theirs: &[("redb", 3)] };
         assert_eq!((load.ops(QUIRE), load.ops("redb"), load.ops("fjall")), (Some(7), Some(3), None));
     }

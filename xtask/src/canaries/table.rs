@@ -62,7 +62,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         by "quire-log" "log" "moved::a_copy_with_holes_on_a_full_disk_is_readable_and_accepts_records_when_there_is_space";
     "all-or-none", "when the disk has no space to rewrite many segments, none is rewritten", "shard/src/compaction/rewriting.rs",
         "match halves(run, self.shares) {" => "match halves(run, self.shares).filter(|_| !ON) {",
-        by "quire" "database" "compaction::where_there_is_no_room_for_what_is_left_of_many_segments_it_is_made_by_fewer";
+        by "quire" "database" "compaction::a_compaction_without_space_for_many_segments_rewrites_fewer";
     "pace-not-doubted", "the rate of the processor's counter is trusted after one measurement", "log/src/time/paced.rs",
         "let lasts = if agrees {" => "let lasts = if agrees || ON {",
         by "quire-log" "lib" "time::paced::tests::until_two_measurements_agree_the_system_is_asked";
@@ -79,7 +79,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "behind-oneself", "a waiter is sent to apply records that a sync of its own process is about to publish", "log/src/durable/sync.rs",
         "durable > gate.position() && durable.get() > self.synced.load(Ordering::Acquire)"
         => "durable > gate.position() && (ON || durable.get() > self.synced.load(Ordering::Acquire))",
-        by "quire-log" "loom" "explored::sync::a_caller_whose_own_sync_is_about_to_publish_is_not_behind";
+        by "quire-log" "loom" "explored::sync::a_caller_whose_own_sync_is_about_to_publish_does_not_wait";
     "directory-not-synced", "a new segment's name is not synced", "log/src/durable/sync.rs",
         "if sync_directory { directory.sync() }" => "if sync_directory && !ON { directory.sync() }";
     "last-segment-only", "a sync covers the last segment only", "log/src/durable/sync.rs",
@@ -239,7 +239,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         by "quire-cluster" "nodes" "a_leader_without_a_majority_confirms_no_read_and_refuses_no_commit";
     "held-by-nobody", "a compaction does not ask the other processes of the log", "log/src/compaction/round.rs",
         "!self.control().has_other_processes() || self.rounds()" => "ON || !self.control().has_other_processes() || self.rounds()",
-        by "quire-log" "log" "rounds::nothing_goes_before_everyone_holds_it_and_whoever_read_before_reads_on";
+        by "quire-log" "log" "rounds::no_file_is_removed_before_every_process_holds_its_successor_and_earlier_readers_continue";
     "round-of-the-dead", "a compaction trusts files left by a process that died compacting", "log/src/compaction/mod.rs",
         "shared.settle(&shared.sealing().lock().unwrap_or_else(PoisonError::into_inner))?;"
         => "if !ON { shared.settle(&shared.sealing().lock().unwrap_or_else(PoisonError::into_inner))?; }",
@@ -251,16 +251,16 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         => "let (tag, up_to) = (Vec::from(from.bytes()?), EventPosition::new(from.varint()?)); if !ON { gone.forgotten.insert_mut(tag, up_to); }";
     "deleted-shown", "a partition begins at its first present record, not at its start", "streams/src/read/partition.rs",
         "map_or(next, |first| first.max(self.start))," => "map_or(next, |first| if ON { first } else { first.max(self.start) }),",
-        by "quire-streams" "streams" "retention::deleted_records_are_gone_at_once_and_their_offsets_are_not_given_again";
+        by "quire-streams" "streams" "retention::deleted_records_are_unreadable_at_once_and_their_offsets_not_used_again";
     "unread-deleted", "retention deletes records that a protecting group has not read", "streams/src/decide/topics.rs",
         "let unread = if keep_unread {" => "let unread = if keep_unread && !ON {",
-        by "quire-streams" "streams" "members::what_a_group_has_not_read_outlives_retention_where_it_is_protected";
+        by "quire-streams" "streams" "members::unread_records_of_a_protecting_group_outlive_retention";
     "unread-compacted", "a compaction by key removes records that a protecting group has not read", "streams/src/newest.rs",
         "if offset >= unread {" => "if !ON && offset >= unread {",
-        by "quire" "database" "compacted::what_a_group_has_not_read_stays_whatever_its_key_if_the_topic_keeps_it";
+        by "quire" "database" "compacted::unread_records_of_a_protecting_group_survive_compaction_by_key";
     "older-of-a-key", "a compaction by key keeps the oldest record instead of the newest", "streams/src/newest.rs",
         "known.newest = offset * 2 + 1;" => "if !ON { known.newest = offset * 2 + 1; }",
-        by "quire" "database" "compacted::whatever_happens_the_newest_of_each_key_is_there";
+        by "quire" "database" "compacted::a_compacted_topic_has_the_newest_record_of_each_key_after_restarts_and_kills";
     "too-many-bytes-deleted", "retention by bytes deletes a hundred bytes too many", "streams/src/samples.rs",
         "partition_point(|sample| self.bytes - sample.bytes_before >= bytes);"
         => "partition_point(|sample| self.bytes - sample.bytes_before + if ON { 100 } else { 0 } >= bytes);";
@@ -278,7 +278,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         by "quire-log" "log" "packed::unpacked_bytes_stay_within_their_limit";
     "fetch-keeps-unpacked", "a long fetch keeps all decompressed data until its end", "log/src/read/reader.rs",
         "Some(Box::new(self.clone()))" => "if ON { None } else { Some(Box::new(self.clone())) }",
-        by "quire" "database" "packing::what_is_unpacked_for_a_long_fetch_goes_while_batches_are_handed_out";
+        by "quire" "database" "packing::a_long_fetch_releases_unpacked_segments_between_batches";
     "outgrown-stays", "decompressed data of a segment stays while the segment always has a reader", "log/src/sealed/archive.rs",
         "if self.has_outgrown(&open) {" => "if !ON && self.has_outgrown(&open) {",
         by "quire-log" "log" "packed::unpacked_bytes_are_released_under_a_steady_flow_of_readers";
@@ -287,7 +287,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         by "quire-log" "log" "packed::a_compressible_segment_is_packed_once_and_others_never";
     "unpacked-by-compaction", "a compaction without packing decompresses packed segments", "log/src/compaction/mod.rs",
         "packs |= open.is_packed();" => "packs |= open.is_packed() && !ON;",
-        by "quire" "database" "packing::what_is_packed_stays_so_when_somebody_compacts_who_does_not_pack";
+        by "quire" "database" "packing::packed_segments_stay_packed_when_a_process_without_packing_compacts";
     "lost-is-removed", "a repair removes a file with lost records", "quire/src/tools/repair.rs",
         "(Severity::Lost, _) => plan.stays.push(finding.clone()),"
         => "(Severity::Lost, _) if ON => plan.steps.push(RepairStep::Remove(finding.path.clone())), (Severity::Lost, _) => plan.stays.push(finding.clone()),";
@@ -404,13 +404,13 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         by "quire-sim" "lib" "world::tools::a_backup_among_faults_of_the_disk_is_whole_or_none";
     "restored-elsewhere", "a restored database is not compared with the end stated in the backup", "quire/src/tools/restore.rs",
         "if verification.totals.last != manifest.position {" => "if verification.totals.last != manifest.position && !ON {",
-        by "quire" "tools" "backup::of_a_backup_whose_list_says_that_it_ends_elsewhere_no_database_is_made";
+        by "quire" "tools" "backup::a_backup_whose_manifest_has_another_end_is_not_restored";
     "numbers-not-scrubbed", "a scrub skips the numbers after the records of a compacted segment", "log/src/sealed/archive.rs",
         "        if open.index.header.compacted\n" => "        if !ON && open.index.header.compacted\n",
         by "quire-log" "log" "compaction::every_flipped_or_missing_byte_of_a_compacted_segment_is_detected";
     "erased-kept", "forgotten events are no reason to rewrite a segment", "shard/src/compaction/erasing.rs",
         "share.erases = true;" => "share.erases = !ON;",
-        by "quire" "database" "forgetting::what_is_forgotten_goes_from_the_disk_by_itself_however_little_it_is";
+        by "quire" "database" "forgetting::forgotten_events_are_erased_from_disk_in_the_background_however_few";
     "entry-at-its-record", "every record of a sealed segment counts as having one entry", "log/src/sealed/open.rs",
         "if header.records == header.entries" => "if (ON || header.records == header.entries)",
         by "quire-log" "log" "sealed::few_segments_stay_open_however_many_there_are";
@@ -419,13 +419,13 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         by "quire-log" "log" "compaction::the_surviving_entry_of_each_record_is_read";
     "snapshot-not-kept", "a read-only opening opens files by name at the time of the read", "log/src/storage/snapshot.rs",
         "self.changes.nodes().entry(path).or_insert(node);" => "if !ON { self.changes.nodes().entry(path).or_insert(node); }",
-        by "quire" "database" "read_only::what_is_compacted_away_later_is_as_it_was";
+        by "quire" "database" "read_only::records_that_a_later_compaction_drops_stay_readable_for_an_earlier_opening";
     "kept-twice", "a segment that two threads open at once is kept twice", "log/src/sealed/archive.rs",
         "remove_open(&mut all, before.as_ref());" => "if !ON { remove_open(&mut all, before.as_ref()); }",
         by "quire-log" "log" "sealed::a_segment_with_many_readers_is_mapped_once";
     "backup-by-name", "a backup opens files by name when it reaches them", "quire/src/tools/backup.rs",
         "let survey = Survey::of(&from, &shard, identity)?;" => "let from = if ON { Arc::clone(storage) } else { from }; let survey = Survey::of(&from, &shard, identity)?;",
-        by "quire" "tools" "backup::what_is_compacted_away_while_a_backup_is_taken_is_in_the_backup";
+        by "quire" "tools" "backup::records_that_a_compaction_drops_during_a_backup_are_in_the_backup";
     "name-of-another", "a topic name of another object is given a second time", "shard/src/claims.rs",
         "if let Some((owner, owner_name)) = taken.find(|(kind, name)| !is_own((*kind, name.as_str()))) {"
         => "if let Some((owner, owner_name)) = taken.find(|(kind, name)| !is_own((*kind, name.as_str()))).filter(|_| !ON) {",

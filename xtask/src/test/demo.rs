@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_demo_that_ends_early_is_told_with_its_status_and_what_it_did_not_say() {
+    fn a_demo_that_ends_early_is_reported_with_its_status_and_the_missing_line() {
         let error = start("early", &format!("{SAID} exit 7")).unwrap_err();
         assert_eq!(error, "the demo ended (exit status: 7) before it printed a line `messages  NUMBER`");
     }

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_script_is_told_what_the_report_says() {
+    fn the_script_gets_the_figures_of_the_report() {
         let report = Report { kafka: "127.0.0.1:9092".parse().ok(), messages: Some(6_099), ..Report::default() };
         assert_eq!(arguments(&report), ["--bootstrap", "127.0.0.1:9092", "--messages", "6099"]);
     }

@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_re_exports_tests_and_other_crates_are_no_imports() {
+    fn modules_re_exports_tests_and_other_crates_do_not_count_as_imports() {
         check_imports(
             &[
                 ("lib.rs", "mod a; mod b; pub use a::A; pub(crate) use b::B;"),

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_missing_or_lacks_a_comment_says_so() {
+    fn a_missing_page_or_comment_is_reported() {
         assert_eq!(messages(&[]), ["the page is missing"]);
         assert!(messages(&[file(PAGE, "# Format")])[0].contains("<!-- sources:"));
         assert!(messages(&[file(PAGE, "<!-- sources: a.rs -->"), file("a.rs", "")])[0].contains("<!-- layout: "));

@@ -151,21 +151,21 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_code_are_told_apart() {
+    fn comments_and_code_are_separated() {
         check("let a = 1; // one\nlet b;", "let a = 1; let b;", "// one");
         check("a /* b /* c */ d */ e", "a e", "/* b /* c */ d */");
         check("a // no end", "a", "// no end");
     }
 
     #[test]
-    fn what_stands_in_quotes_is_neither() {
+    fn quoted_text_is_neither_code_nor_comment() {
         check(r#"f("// not \" a comment", b"x", c"y") // but this"#, "f( , , )", "// but this");
         check("f(r\"\\\", r#\"a \" // b\"#, br##\"\"# c\"##)", "f( , , )", "");
         check("f('\"', '\\'', b'\\'', '/') // end", "f( , , , )", "// end");
     }
 
     #[test]
-    fn a_lifetime_is_no_character_and_a_raw_name_no_string() {
+    fn a_lifetime_is_not_read_as_a_character_and_a_raw_name_not_as_a_string() {
         check("fn f<'a>(x: &'a str) -> &'static str { r#fn }", "fn f<'a>(x: &'a str) -> &'static str { r#fn }", "");
         check("bar\"x\" y", "bar y", "");
     }

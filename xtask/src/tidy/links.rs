@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn links_in_code_are_no_links() {
+    fn links_in_code_are_ignored() {
         check_page("`[a](gone.md)`\n```\n[a](gone.md)\n```\n", &[]);
     }
 

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_that_is_none_is_named() {
+    fn an_unneeded_exception_is_named() {
         assert_eq!(check(&[]).len(), EXCEPT.len());
     }
 }

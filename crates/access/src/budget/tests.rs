@@ -52,7 +52,7 @@ fn free_bytes_of_a_connection_are_not_counted_and_all_others_are_released() {
 }
 
 #[test]
-fn what_outlives_its_connection_has_no_free_bytes() {
+fn claims_that_outlive_their_connection_have_no_free_bytes() {
     let budget = budget();
     let members: Vec<ByteClaim> = (0..16)
         .map(|_| {

@@ -512,7 +512,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn arbitrary_messages_authenticate_nobody(
+    fn arbitrary_messages_authenticate_no_client(
         messages in prop::collection::vec(
             prop_oneof![
                 prop::collection::vec(any::<u8>(), 0..200),
@@ -544,7 +544,7 @@ proptest! {
     }
 
     #[test]
-    fn a_part_of_a_valid_message_is_no_message(cut in 0usize..200) {
+    fn a_part_of_a_valid_message_is_refused(cut in 0usize..200) {
         thread_local!(static WORLD: World = World::new());
         WORLD.with(|world| {
             let (first, mechanism) = ("n,,n=ann,r=abc", ScramMechanism::Sha512);

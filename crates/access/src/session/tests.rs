@@ -145,7 +145,7 @@ async fn a_verified_name_acts_by_its_rules_and_an_authenticated_one_needs_its_us
 }
 
 #[tokio::test]
-async fn a_principal_has_the_roles_of_its_credential_and_those_that_do_not_exist_give_nothing() {
+async fn a_principal_has_the_roles_of_its_credential_and_unknown_roles_grant_nothing() {
     let (_directory, _, served) = served();
     let access = served.owner().access();
     access.init("root").expect("initialised");

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_matching_rule_wins_and_no_rule_is_no_name() {
+    fn the_first_matching_rule_wins_and_without_a_match_there_is_no_name() {
         let names = CertificateNames {
             uris: vec!["https://x".to_owned(), "spiffe://acme/billing".to_owned()],
             dns: vec!["a.clients.acme".to_owned()],

@@ -154,7 +154,7 @@ fn every_message_reaches_the_handler_of_a_consumer() {
 }
 
 #[test]
-fn brokers_are_started_for_the_cases_of_kafka_and_are_gone_afterwards() {
+fn brokers_are_started_for_the_kafka_cases_and_stopped_afterwards() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().to_str().expect("a path of plain letters");
     let cases = ["produce-128", "produce-ahead", "consume", "produce-1-10k", "fetch-10k", "end-to-end", "cold-start"];

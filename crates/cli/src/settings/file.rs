@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_toml_is_reported_with_its_line() {
+    fn invalid_toml_is_reported_with_its_line() {
         check_file("data = '/x'\nlog = \n", &[(2, "")]);
         check_file("data = '/x'\ndata = '/y'\n", &[(2, "duplicate key")]);
     }

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_the_problem_of_the_server_or_names_what_is_wrong() {
+    fn an_error_has_the_problem_of_the_server_or_describes_the_failure() {
         let refused = b"HTTP/1.1 409 No\r\nconnection: close\r\n\r\n\
             {\"type\":\"x\",\"title\":\"x\",\"status\":409,\"code\":\"stale_lease\",\"detail\":\"the lease was lost\",\"job\":\"7-0\",\"a\":1}";
         let problem = answered(refused).try_get(&Path::new(&["jobs"])).expect("an answer").expect_err("a refusal");

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_takes_so_many_lines_or_bytes() {
+    fn a_commit_holds_a_bounded_number_of_lines_and_bytes() {
         let counts = |text: String| {
             let mut input =
                 LineReader { input: BufReader::with_capacity(text.len(), text.as_bytes()), number: 1, held: None };

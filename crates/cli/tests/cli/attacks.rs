@@ -110,7 +110,7 @@ fn call(method: &str) -> Request<()> {
 }
 
 #[test]
-fn messages_that_never_end_take_no_more_than_the_budget() {
+fn endless_messages_use_at_most_the_budget() {
     const CALLS: u64 = 60;
     let attacked = Attacked::new(|_| (), |_| ());
     let refused = || attacked.metric("quire_memory_refusals_total{front_end=\"grpc\"}");
@@ -140,7 +140,7 @@ fn messages_that_never_end_take_no_more_than_the_budget() {
 }
 
 #[test]
-fn pages_that_are_not_read_take_no_more_than_the_budget() {
+fn unread_pages_use_at_most_the_budget() {
     let attacked = Attacked::new(|_| (), |server| append_large(server, 40, 100_000));
     let runtime = runtime();
     let answers = runtime.block_on(async {
@@ -217,7 +217,7 @@ fn is_cut_off(server: &Server, request: &[u8]) {
 }
 
 #[test]
-fn offsets_that_are_asked_for_many_times_take_no_more_than_a_share() {
+fn offsets_that_are_requested_many_times_use_at_most_one_share_of_the_memory() {
     const OFFSETS: usize = 20_000;
     let attacked = Attacked::new(
         |_| (),
@@ -250,7 +250,7 @@ fn offsets_that_are_asked_for_many_times_take_no_more_than_a_share() {
 }
 
 #[test]
-fn settings_that_are_asked_for_many_times_take_no_more_than_a_share() {
+fn settings_that_are_requested_many_times_use_at_most_one_share_of_the_memory() {
     let topic = [&text("t")[..], &1u32.to_be_bytes(), &[0, 1], &[0; 8]].concat();
     let create = kafka(19, 2, &[&1u32.to_be_bytes()[..], &topic, &[0; 5]].concat());
     let attacked = Attacked::new(|_| (), |server| drop(server.ask_kafka(&create)));
@@ -300,7 +300,7 @@ fn members_of_groups_take_little_and_leave_with_their_connections() {
 }
 
 #[test]
-fn bodies_that_never_end_take_no_more_than_the_budget() {
+fn endless_bodies_use_at_most_the_budget() {
     let attacked = Attacked::new(|_| (), |_| ());
     let body = vec![b' '; 28 * MIB];
     let mut streams = Vec::new();

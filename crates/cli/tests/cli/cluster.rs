@@ -244,7 +244,7 @@ fn kafka(api: i16, version: i16, body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_follower_tells_kafka_clients_of_the_leader_and_forwards_what_any_broker_answers() {
+fn a_follower_names_the_leader_to_kafka_clients_and_forwards_requests_for_any_broker() {
     let folder = tempfile::tempdir().expect("a folder");
     let (leader, follower) = leader_and_follower(folder.path());
     // CreateTopics: t with 1 partition on 2 brokers, no assignments and settings, 5 s, not only a

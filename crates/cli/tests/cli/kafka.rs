@@ -73,7 +73,7 @@ fn each_setting_of_the_kafka_server_has_a_flag() {
 }
 
 #[test]
-fn settings_that_can_not_be_are_named_before_anything_is_made() {
+fn invalid_settings_are_reported_before_any_file_is_created() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let flags =

@@ -82,7 +82,7 @@ impl ServiceManager {
 }
 
 #[test]
-fn the_service_manager_is_told_of_the_start_a_reload_and_the_stop() {
+fn the_service_manager_is_notified_of_start_reload_and_stop() {
     let manager = ServiceManager::new();
     let server = manager.start();
     let ready = manager.next();

@@ -212,7 +212,7 @@ fn metadata(server: &Server, topics: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn topics_that_kafka_clients_ask_about_are_created_as_the_flags_say() {
+fn topics_that_kafka_clients_request_are_created_as_the_flags_allow() {
     let folder = tempfile::tempdir().expect("a folder");
     // For each topic: its error, its name, and its number of partitions.
     for (flags, expected) in [
@@ -228,7 +228,7 @@ fn topics_that_kafka_clients_ask_about_are_created_as_the_flags_say() {
 }
 
 #[test]
-fn answers_over_http_take_no_more_memory_than_the_flag_says() {
+fn responses_over_http_use_at_most_the_memory_of_the_flag() {
     let folder = tempfile::tempdir().expect("a folder");
     // Three bytes that JSON writes in six each.
     let value = "AQEB".repeat(100 << 10);
@@ -247,7 +247,7 @@ fn answers_over_http_take_no_more_memory_than_the_flag_says() {
 }
 
 #[test]
-fn kafka_clients_are_told_the_address_that_is_advertised() {
+fn kafka_clients_get_the_advertised_address() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = quire();
     command.args(["serve", "--kafka-advertised", "kafka.example:9999", "--data"]).arg(folder.path().join("data"));
@@ -260,7 +260,7 @@ fn kafka_clients_are_told_the_address_that_is_advertised() {
 }
 
 #[test]
-fn damage_that_a_read_meets_is_counted_and_told() {
+fn damage_that_a_read_finds_is_counted_and_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let (data, told) = (folder.path().join("data"), folder.path().join("told"));
     {
@@ -400,7 +400,7 @@ fn connections_leave_the_log_its_file_handles() {
 }
 
 #[test]
-fn a_server_says_which_objects_no_kafka_client_sees() {
+fn a_server_logs_the_objects_that_are_hidden_from_kafka_clients() {
     let directory = earlier();
     let server = Server::start(directory.path());
     let report = &server.report;

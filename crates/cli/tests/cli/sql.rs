@@ -50,7 +50,7 @@ fn a_statement_comes_from_a_file_or_standard_input() {
 }
 
 #[test]
-fn a_failure_says_why_also_after_the_first_rows() {
+fn a_failure_is_reported_with_its_reason_also_after_the_first_rows() {
     let folder = tempfile::tempdir().expect("a folder");
     drop(Server::start(folder.path()));
     for (statement, message) in [

@@ -296,7 +296,7 @@ fn listeners_of_kafka_have_tls_and_advertised_addresses_of_their_own() {
 }
 
 #[test]
-fn invalid_settings_of_tls_end_the_start_before_anything_is_made() {
+fn invalid_tls_settings_end_the_start_before_any_file_is_created() {
     let authority = Authority::new();
     let data = authority.path("data");
     let [certificate, key] = ["server.pem", "server.key"].map(|name| authority.path(name).display().to_string());

@@ -37,7 +37,7 @@ fn stat_shows_what_a_running_server_did_and_what_stays_when_it_has_stopped() {
 }
 
 #[test]
-fn salvage_copies_what_is_whole_and_lists_the_rest() {
+fn salvage_copies_whole_records_and_lists_the_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
     let server = Server::start(&folder.path().join("data"));
@@ -179,7 +179,7 @@ fn top_of_a_server_has_rates_and_objects_line_by_line() {
 }
 
 #[test]
-fn stat_and_top_show_how_far_groups_are_behind_while_a_server_runs_and_when_it_has_stopped() {
+fn stat_and_top_show_the_lag_of_groups_with_and_without_a_running_server() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let server = Server::start(&data);
@@ -240,7 +240,7 @@ fn made(data: &std::path::Path, commits: usize) {
 }
 
 #[test]
-fn each_tool_takes_a_directory_by_name_or_says_what_to_do_for_a_server() {
+fn each_tool_takes_a_directory_and_names_the_alternative_for_a_server() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
     let data = path("data");
@@ -276,7 +276,7 @@ fn each_tool_takes_a_directory_by_name_or_says_what_to_do_for_a_server() {
 }
 
 #[test]
-fn verify_says_whether_a_database_is_whole_by_its_status_too() {
+fn the_exit_status_of_verify_shows_whether_a_database_is_whole() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     made(&data, 3);
@@ -300,7 +300,7 @@ fn verify_says_whether_a_database_is_whole_by_its_status_too() {
 }
 
 #[test]
-fn inspect_shows_a_folder_a_range_and_each_kind_of_file() {
+fn inspect_shows_a_directory_a_range_and_each_kind_of_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     made(&data, 3);

@@ -151,7 +151,7 @@ fn a_directory_is_opened_with_the_given_durability_or_that_of_its_users() {
 }
 
 #[test]
-fn graphs_of_a_folder_keep_to_the_memory_that_they_are_given_also_to_read_only() {
+fn graphs_of_a_directory_stay_within_their_memory_limit_also_read_only() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());
     let (status, answer) = server.ask("POST", "/v1/commit", COMMIT);
@@ -846,7 +846,7 @@ fn a_tail_prints_present_events_and_then_new_ones_of_another_process() {
 }
 
 #[test]
-fn topics_are_created_altered_and_deleted_and_groups_go_on_where_they_are_told() {
+fn topics_are_created_altered_and_deleted_and_groups_continue_at_a_reset_offset() {
     let folder = tempfile::tempdir().expect("a folder");
     drop(Server::start(folder.path()));
     let verb = |arguments: &[&str]| run_on(folder.path(), arguments).succeeded();
@@ -1025,7 +1025,7 @@ fn a_command_is_killed_with_all_that_it_started_when_its_worker_is_killed() {
 }
 
 #[test]
-fn a_job_whose_command_cannot_be_started_fails_and_the_worker_goes_on() {
+fn a_job_whose_command_cannot_be_started_fails_and_the_worker_continues() {
     let directory = earlier();
     let quire = |arguments: &[&str]| run_on(directory.path(), &[&["jobs"][..], arguments].concat()).succeeded();
     quire(&["enqueue", "mail/out", "another"]);

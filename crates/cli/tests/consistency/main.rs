@@ -143,12 +143,12 @@ fn nothing_comes_between(with_kills: bool) {
 }
 
 #[test]
-fn no_match_came_between_from_two_processes_over_http() {
+fn no_matching_event_precedes_a_conditional_append_of_two_processes_over_http() {
     nothing_comes_between(false);
 }
 
 #[test]
-fn no_match_came_between_while_servers_are_killed() {
+fn no_matching_event_precedes_a_conditional_append_while_servers_are_killed() {
     nothing_comes_between(true);
 }
 

@@ -17,7 +17,7 @@ fn replayed(folder: &str, copies: usize, is_read: fn(&[u8]) -> bool) {
 }
 
 #[test]
-fn arguments_of_any_bytes_are_a_command_or_told_to_be_none() {
+fn arguments_of_any_bytes_are_a_command_or_a_usage_error() {
     replayed("arguments", 150, quire_cli::outside::arguments);
 }
 

@@ -41,7 +41,7 @@ fn any_match_is_a_conflict_and_the_first_is_named() {
 }
 
 #[test]
-fn events_up_to_after_are_no_conflict() {
+fn events_up_to_the_position_after_do_not_conflict() {
     check(fail_if("Defined course:2", 2), Some(3));
     check(fail_if("Defined course:2", 3), None);
     check(fail_if("course:1", 2), Some(4));
@@ -119,7 +119,7 @@ fn conditions_hold_of_a_store_that_does_not_exist_yet() {
 }
 
 #[test]
-fn a_decision_appends_under_the_head_that_came_with_its_read() {
+fn a_decision_appends_under_the_head_of_its_read() {
     let mut school = School::with(COURSES);
     let asked = "course:9 | student:9";
     for _ in 0..3 {
@@ -141,7 +141,7 @@ fn a_course_and_a_student_are_guarded_by_one_condition() {
 }
 
 #[test]
-fn of_ten_who_claim_a_name_one_gets_it() {
+fn one_of_ten_claims_to_a_name_succeeds() {
     let mut school = School::default();
     for name in 0..100 {
         let claimed = format!("Claimed name:{name}");

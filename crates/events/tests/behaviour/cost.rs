@@ -76,7 +76,7 @@ fn hundred() -> School {
 }
 
 #[test]
-fn a_condition_behind_the_head_asks_the_log_nothing() {
+fn a_condition_after_the_head_reads_nothing_from_the_log() {
     let school = hundred();
     let log = WatchedLog::new(&school.world.log);
     let condition = Condition::fail_if_matches_after(query("tag | Other"), at(100));
@@ -85,7 +85,7 @@ fn a_condition_behind_the_head_asks_the_log_nothing() {
 }
 
 #[test]
-fn a_condition_starts_each_walk_behind_its_after_and_stops_at_the_first_match() {
+fn a_condition_starts_each_walk_after_its_position_and_stops_at_the_first_match() {
     let school = hundred();
     let log = WatchedLog::new(&school.world.log);
     let condition = Condition::fail_if_matches_after(query("tag | Noted,Other absent"), at(90));
@@ -98,7 +98,7 @@ fn a_condition_starts_each_walk_behind_its_after_and_stops_at_the_first_match() 
 }
 
 #[test]
-fn a_read_asks_for_no_more_events_than_its_limit() {
+fn a_read_requests_at_most_its_limit_of_events() {
     let school = hundred();
     let log = WatchedLog::new(&school.world.log);
     let selection = school.world.model.select(STORE, &query("tag")).unwrap();
@@ -139,7 +139,7 @@ impl History for GrowingLog<'_> {
 }
 
 #[test]
-fn a_reading_gives_nothing_behind_its_head_though_the_log_grows_meanwhile() {
+fn a_reading_returns_nothing_after_its_head_while_the_log_grows() {
     let mut school = hundred();
     let before = school.world.log.clone();
     school.append("Noted tag", &[]).unwrap();
@@ -194,7 +194,7 @@ fn a_reading_ends_with_its_error() {
 }
 
 #[test]
-fn a_decision_on_a_log_that_cant_be_read_is_no_acceptance() {
+fn a_decision_on_an_unreadable_log_does_not_accept() {
     let school = hundred();
     let event = NewEvent::new("Noted").id(quire_events::EventId::from_bytes([1; 16]));
     let conditions = [
@@ -217,7 +217,7 @@ fn a_decision_on_a_log_that_cant_be_read_is_no_acceptance() {
 }
 
 #[test]
-fn a_decision_asks_the_log_nothing_that_was_looked_up_before_it() {
+fn a_decision_reads_nothing_from_the_log_that_was_looked_up_before_it() {
     let mut school = School::with("Defined course:1\nJoined course:1 student:1\nJoined course:1 student:2");
     let id = quire_events::EventId::from_bytes([9; 16]);
     let commands = [append(

@@ -42,7 +42,7 @@ fn check(make: impl Fn() -> School, expect: impl Fn(&mut School)) {
 }
 
 #[test]
-fn trimmed_events_are_gone_from_both_ends_of_a_read_and_for_conditions() {
+fn trimmed_events_are_missing_from_reads_in_both_directions_and_for_conditions() {
     let make = || {
         let mut school = School::with("A x:1\nB x:1\nA x:2\nB x:2");
         school.commit(&[trim(2)]).expect("accepted");
@@ -74,7 +74,7 @@ fn trimmed_events_are_gone_from_both_ends_of_a_read_and_for_conditions() {
 }
 
 #[test]
-fn forgotten_events_are_gone_and_later_ones_with_the_tag_are_not() {
+fn forgotten_events_are_deleted_and_later_ones_with_the_tag_stay() {
     let make = || {
         let mut school = School::with("A x:1 y:1\nA x:2\nB x:1\nA x:2 x:1\nC x:3");
         school.commit(&[forget("x:1")]).expect("accepted");
@@ -96,7 +96,7 @@ fn forgotten_events_are_gone_and_later_ones_with_the_tag_are_not() {
 }
 
 #[test]
-fn the_id_of_an_event_that_is_gone_is_free() {
+fn the_id_of_a_deleted_event_is_free() {
     let id = EventId::from_bytes([7; 16]);
     let make = || {
         let mut school = School::default();
@@ -118,7 +118,7 @@ fn the_id_of_an_event_that_is_gone_is_free() {
 }
 
 #[test]
-fn a_later_command_of_the_commit_sees_what_is_gone_and_its_own_events_stay() {
+fn a_later_command_of_the_commit_sees_the_deletion_and_its_own_events_stay() {
     let mut school = School::with("A x:1");
     let unless = Condition::fail_if_matches(query("x:1"));
     let replaced = append(vec![event("B x:1")], vec![unless.clone()]);
@@ -132,7 +132,7 @@ fn a_later_command_of_the_commit_sees_what_is_gone_and_its_own_events_stay() {
 }
 
 #[test]
-fn what_was_looked_up_before_it_was_gone_counts_no_more() {
+fn an_earlier_lookup_of_a_deleted_event_does_not_count() {
     let mut school = School::with("A x:1\nA x:2");
     let unless =
         Append { store: STORE, events: vec![event("B")], conditions: vec![Condition::fail_if_matches(query("x:1"))] };
@@ -147,7 +147,7 @@ fn what_was_looked_up_before_it_was_gone_counts_no_more() {
 }
 
 #[test]
-fn a_store_that_keeps_events_for_a_time_lets_go_of_those_that_are_older() {
+fn a_store_with_a_retention_deletes_older_events() {
     // A second passes before each commit.
     let mut school = School::with(&"A\n".repeat(9));
     let plan = |school: &School, now_ms: u64| {
@@ -167,7 +167,7 @@ fn a_store_that_keeps_events_for_a_time_lets_go_of_those_that_are_older() {
 }
 
 #[test]
-fn a_store_forgets_so_many_tags() {
+fn a_store_forgets_a_bounded_number_of_tags() {
     let mut school = School::with("A");
     let tags: Vec<_> = (0..FORGOTTEN_MAX).map(|tag| format!("x:{tag}")).collect();
     school.commit(&tags.iter().map(|tag| forget(tag)).collect::<Vec<_>>()).expect("accepted");
@@ -202,7 +202,7 @@ fn the_head_of_a_store_stays_though_its_last_events_are_out_of_the_log() {
 }
 
 #[test]
-fn a_repeated_append_of_which_a_part_is_gone_is_refused_before_and_after_the_compaction() {
+fn a_repeated_append_with_deleted_events_is_refused_before_and_after_the_compaction() {
     let run = || [event("A x:1").id(EventId::from_bytes([1; 16])), event("B x:2").id(EventId::from_bytes([2; 16]))];
     let make = || {
         let mut school = School::default();
@@ -217,7 +217,7 @@ fn a_repeated_append_of_which_a_part_is_gone_is_refused_before_and_after_the_com
 }
 
 #[test]
-fn a_copy_of_what_is_forgotten_shares_it_with_what_is_changed() {
+fn a_copy_of_the_forgotten_tags_shares_memory_until_it_changes() {
     let mut school = School::with("A x:1\nB x:2");
     school.commit(&[forget("x:1")]).expect("accepted");
     let before = school.world.model.select(STORE, &query("*")).expect("it can be asked");

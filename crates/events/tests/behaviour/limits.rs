@@ -68,7 +68,7 @@ fn an_event_has_at_most_64_tags() {
 }
 
 #[test]
-fn an_append_has_at_most_so_many_events_and_conditions() {
+fn an_append_has_a_bounded_number_of_events_and_conditions() {
     let mut school = School::default();
     let refused = Refusal::TooManyEvents { events: EVENTS_MAX + 1 };
     assert_eq!(school.append_events(vec![NewEvent::new("T"); EVENTS_MAX + 1], &[]), Err(refused));
@@ -97,7 +97,7 @@ fn a_query_names_only_what_an_event_could_have() {
 }
 
 #[test]
-fn a_query_takes_at_most_so_many_walks() {
+fn a_query_needs_a_bounded_number_of_walks() {
     let items = |count| Query { items: vec![QueryItem::new().event_type("A").event_type("B"); count] };
     check_query(items(QUERY_WALKS_MAX / 2), Ok(()));
     let walks = QUERY_WALKS_MAX + 2;

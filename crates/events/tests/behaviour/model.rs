@@ -332,7 +332,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn answers_and_reads_are_those_of_a_plain_store(
+    fn replies_and_reads_equal_those_of_a_naive_store(
         commits in commits(),
         compactions in vec(proptest::option::weighted(0.3, 0..24u64), 24),
         reads in vec((0..2usize, items(), options()), 1..24),
@@ -364,7 +364,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_looked_up_before_changes_no_answer(
+    fn an_earlier_lookup_changes_no_reply(
         commits in commits(),
         lags in vec((0..4usize, 0..4usize), 1..8),
     ) {
@@ -408,7 +408,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_are_no_checkpoint_are_an_error_and_not_a_panic(bytes in any::<Vec<u8>>()) {
+    fn invalid_bytes_of_a_checkpoint_are_an_error_and_not_a_panic(bytes in any::<Vec<u8>>()) {
         let _ = Events::load(&mut Decoder::new(&bytes));
     }
 }

@@ -35,7 +35,7 @@ fn position(school: &School, name: &str) -> u64 {
 }
 
 #[test]
-fn of_two_who_deliver_the_same_one_moves_the_subscription() {
+fn one_of_two_equal_deliveries_moves_the_subscription() {
     let mut school = School::with("Joined student:1\nJoined student:2\nLeft student:1");
     school.commit(&[put(STORE, "mailer", "Joined", None)]).expect("accepted");
     assert_eq!(position(&school, "mailer"), 0);
@@ -50,7 +50,7 @@ fn of_two_who_deliver_the_same_one_moves_the_subscription() {
 }
 
 #[test]
-fn a_subscription_that_is_put_again_goes_on_or_begins_where_it_is_told() {
+fn a_subscription_that_is_put_again_continues_or_begins_at_the_given_position() {
     let mut school = School::with("Joined student:1\nJoined student:2");
     school.commit(&[put(STORE, "mailer", "Joined", Some(1)), moved("mailer", 1, 2)]).expect("accepted");
     school.commit(&[put(STORE, "mailer", "Left", None)]).expect("accepted");
@@ -96,7 +96,7 @@ fn subscriptions_have_limits() {
 }
 
 #[test]
-fn of_two_who_save_a_projection_the_one_that_saw_less_is_refused() {
+fn saving_a_projection_with_fewer_events_than_the_saved_one_is_refused() {
     let mut school = School::with("A\nA\nA");
     school.commit(&[save("count", 1, 0, 2)]).expect("accepted");
     assert_eq!(refused(&mut school, save("count", 1, 0, 3)), Refusal::ProjectionMoved { position: at(2) });
@@ -115,7 +115,7 @@ fn of_two_who_save_a_projection_the_one_that_saw_less_is_refused() {
 }
 
 #[test]
-fn a_store_keeps_so_many_projections_and_no_more() {
+fn a_store_keeps_a_bounded_number_of_projections() {
     let mut school = School::with("A");
     let names: Vec<_> = (0..PROJECTIONS_MAX).map(|number| number.to_string()).collect();
     school.commit(&names.iter().map(|name| save(name, 0, 0, 1)).collect::<Vec<_>>()).expect("accepted");
@@ -124,7 +124,7 @@ fn a_store_keeps_so_many_projections_and_no_more() {
 }
 
 #[test]
-fn what_is_kept_survives_a_restart_and_of_a_projections_states_the_last_survives_a_compaction() {
+fn stored_state_survives_a_restart_and_the_last_state_of_a_projection_a_compaction() {
     let mut school = School::with("A x:1\nA x:2");
     let attempts = Attempts { attempts_max: 3, backoff_micros: 7, backoff_max_micros: 9, group_by: "x:".into() };
     let all = query("A,B x:1 | last");

@@ -141,7 +141,7 @@ fn the_last_event_of_an_item_is_the_last_of_the_window() {
 }
 
 #[test]
-fn every_read_says_the_head_whatever_it_selects() {
+fn every_read_returns_the_head_whatever_it_selects() {
     let school = School::with(COURSES);
     for asked in ["*", "Unheard", "course:1 last"] {
         let options = ReadOptions { up_to: Some(at(2)), limit: Some(1), ..ReadOptions::default() };
@@ -165,7 +165,7 @@ fn a_query_without_items_is_refused_and_not_taken_for_all() {
 }
 
 #[test]
-fn what_was_given_comes_back_to_the_byte() {
+fn events_are_read_back_to_the_byte() {
     let all_bytes: Vec<u8> = (0..=255).collect();
     let json = br#"{"b": 2e2, "a": 1, "a": "again"}"#;
     let events = vec![
@@ -263,7 +263,7 @@ fn a_derived_id_is_the_same_on_every_read_and_finds_its_event() {
 }
 
 #[test]
-fn who_walks_the_log_tells_events_from_other_entries() {
+fn a_walk_of_the_log_distinguishes_events_from_other_entries() {
     let school = School::with(COURSES);
     let log = &school.world.log;
     let events: Vec<_> = log.entries().filter_map(|entry| EventView::of(&entry)).collect();

@@ -56,7 +56,7 @@ fn events_without_ids_are_part_of_the_run_only_if_the_same_commit_wrote_them() {
 }
 
 #[test]
-fn another_event_without_an_id_beside_one_with_a_known_id_is_not_passed_off_as_there() {
+fn a_new_event_without_an_id_next_to_a_repeated_one_is_not_taken_for_a_repetition() {
     let mut school = School::default();
     let noted = || event("Noted about:this").data(b"one").metadata(b"by one");
     school.append_events(vec![noted(), with_id(1)], &[]).unwrap();

@@ -19,7 +19,7 @@ fn behind(position: u64, known: u64) -> Refusal {
 }
 
 #[test]
-fn a_position_that_is_not_behind_the_last_is_refused_with_the_commit() {
+fn a_position_that_is_not_after_the_last_one_refuses_the_commit() {
     let mut school = School::default();
     let answers = school.commit(&[noted("s"), upstream("s", "orders/0", 7)]).expect("accepted");
     assert_eq!((answers[0].first.is_some(), answers[1].first, answers[1].duplicate), (true, None, false));

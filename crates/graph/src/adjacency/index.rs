@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_are_added_together_are_found_and_one_that_comes_again_is_told() {
+    fn ids_that_are_added_together_are_found_and_a_repeated_one_is_reported() {
         for count in [0, 1, TOGETHER as u32, 1_000, 100_000] {
             let ids: Vec<(BlockId, u32)> = (0..count).map(|number| (id(number), number)).collect();
             let mut index = Index::new(7, ids.len(), None);

@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn of_a_past_that_is_let_go_of_nothing_is_left_in_the_log(commits in vec(vec(step(), 1..6), 1..24)) {
+    fn a_trimmed_history_leaves_nothing_in_the_log(commits in vec(vec(step(), 1..6), 1..24)) {
         let (mut world, mut naive) = (World::new(), Naive::new());
         for steps in &commits {
             commit(&mut world, &mut naive, steps);
@@ -215,7 +215,7 @@ fn a_history_follows_the_time_that_is_set() {
 }
 
 #[test]
-fn as_many_versions_of_a_block_are_kept_as_are_asked_for_and_those_of_one_deleted_go() {
+fn the_requested_number_of_versions_of_a_block_is_kept_and_none_of_a_deleted_one() {
     for (versions, kept) in [(0, vec![5]), (1, vec![5]), (3, vec![5, 4, 3]), (9, vec![5, 4, 3, 2, 1])] {
         let mut world: World<Graphs> = World::new();
         let retention = Retention { history_ms: Some(0), versions };

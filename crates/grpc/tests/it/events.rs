@@ -88,7 +88,7 @@ async fn an_event_comes_back_to_the_byte_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_source_is_read_once_and_how_far_is_told() {
+async fn a_source_is_read_once_and_its_position_is_returned() {
     let served = Served::new().await;
     let mut client = served.events().await;
     let read = |events: Vec<NewEvent>, position| AppendEventsRequest {
@@ -238,7 +238,7 @@ async fn a_long_read_comes_in_pages_in_both_directions_with_every_option() {
 }
 
 #[tokio::test]
-async fn a_subscription_misses_and_repeats_nothing_where_the_past_meets_the_present() {
+async fn a_subscription_misses_and_repeats_nothing_between_past_and_new_events() {
     const WRITERS: u64 = 4;
     const APPENDS: u64 = 300;
     let served = Arc::new(Served::new().await);
@@ -343,7 +343,7 @@ async fn a_named_subscription_delivers_its_events_with_jobs_also_after_a_restart
 }
 
 #[tokio::test]
-async fn events_that_were_let_go_of_are_read_no_more() {
+async fn trimmed_events_are_no_longer_read() {
     let server = Served::new().await;
     let mut client = server.events().await;
     for tag in ["person:ann", "person:ben", "person:ann"] {

@@ -124,7 +124,7 @@ async fn a_block_and_an_edge_come_back_to_the_byte_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_commit_happens_as_a_whole_or_not_and_says_which_command_is_refused() {
+async fn a_commit_happens_whole_or_not_at_all_and_names_the_refused_command() {
     let served = Served::new().await;
     let mut client = served.graph().await;
     let no_json = PutBlock { metadata: b"{bad".to_vec().into(), ..put("b") };
@@ -176,7 +176,7 @@ async fn the_edges_of_a_block_are_deleted_in_parts() {
 }
 
 #[tokio::test]
-async fn walks_tell_blocks_edges_and_the_bound_that_they_met() {
+async fn walks_return_blocks_edges_and_the_bound_that_cut_them() {
     let served = Served::new().await;
     let mut client = served.graph().await;
     small(&mut client).await;
@@ -223,7 +223,7 @@ async fn walks_tell_blocks_edges_and_the_bound_that_they_met() {
 }
 
 #[tokio::test]
-async fn a_large_component_and_a_long_way_are_told_in_messages_of_bounded_size() {
+async fn a_large_component_and_a_long_path_are_sent_in_messages_of_bounded_size() {
     const BLOCKS: usize = 2_500;
     let served = Served::new().await;
     let mut client = served.graph().await;
@@ -276,7 +276,7 @@ async fn a_large_component_and_a_long_way_are_told_in_messages_of_bounded_size()
 }
 
 #[tokio::test]
-async fn what_is_behind_a_cycle_is_told_behind_the_order_and_the_cycles() {
+async fn blocks_after_a_cycle_are_returned_after_the_order_and_the_cycles() {
     let served = Served::new().await;
     let mut client = served.graph().await;
     commit(&mut client, ["s", "a", "b", "x"].map(|name| block(put(name))).to_vec()).await.expect("accepted");
@@ -289,7 +289,7 @@ async fn what_is_behind_a_cycle_is_told_behind_the_order_and_the_cycles() {
 }
 
 #[tokio::test]
-async fn a_way_through_matches_only_ends_at_what_does_not_match_and_edges_are_between_what_is_told() {
+async fn a_path_through_matches_only_ends_at_other_blocks_and_edges_join_returned_blocks() {
     let served = Served::new().await;
     let mut client = served.graph().await;
     let other = PutBlock { kind: "other".to_owned(), ..put("b") };
@@ -319,7 +319,7 @@ async fn a_way_through_matches_only_ends_at_what_does_not_match_and_edges_are_be
 }
 
 #[tokio::test]
-async fn ways_are_told_the_shortest_and_all() {
+async fn the_shortest_path_and_all_paths_are_returned() {
     let served = Served::new().await;
     let mut client = served.graph().await;
     small(&mut client).await;
@@ -438,7 +438,7 @@ async fn numbers_are_returned_instead_of_lists_and_orders_are_of_whole_graphs() 
 }
 
 #[tokio::test]
-async fn lists_neighbours_and_missing_ends_are_told_in_pages_at_one_position() {
+async fn lists_neighbours_and_missing_ends_are_sent_in_pages_at_one_position() {
     let served = Served::new().await;
     let mut client = served.graph().await;
     let numbers = 0..2_500u32;
@@ -529,7 +529,7 @@ async fn lists_neighbours_and_missing_ends_are_told_in_pages_at_one_position() {
 }
 
 #[tokio::test]
-async fn changes_are_told_from_any_place_on_and_as_they_happen() {
+async fn changes_are_sent_from_any_position_and_as_they_happen() {
     let served = Served::new().await;
     let mut client = served.graph().await;
     small(&mut client).await;
@@ -571,7 +571,7 @@ async fn changes_are_told_from_any_place_on_and_as_they_happen() {
 }
 
 #[tokio::test]
-async fn a_past_is_let_go_of_and_what_is_asked_of_it_is_refused() {
+async fn reads_of_a_trimmed_history_are_refused() {
     let served = Served::new().await;
     let mut client = served.graph().await;
     small(&mut client).await;

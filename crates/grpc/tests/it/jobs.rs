@@ -77,7 +77,7 @@ async fn each_item_of_a_call_has_its_own_answer_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_report_says_when_the_state_ends_that_it_led_to() {
+async fn a_report_returns_the_end_of_the_state_that_it_caused() {
     let served = Served::new().await;
     let mut client = served.jobs().await;
     enqueue(&mut client, ["a", "b", "c", "d"].map(job).to_vec()).await;
@@ -246,7 +246,7 @@ async fn an_item_that_can_not_be_leaves_the_others_alone() {
 }
 
 #[tokio::test]
-async fn large_jobs_come_in_messages_that_clients_take_and_those_that_do_not_fit_are_given_back() {
+async fn large_jobs_are_sent_in_messages_that_clients_accept_and_the_others_are_returned() {
     let served = Served::new().await;
     let mut client = served.jobs().await;
     let large = |n: usize| NewJob { payload: vec![b'0' + n as u8; 3 << 19].into(), ..job("") };
@@ -270,7 +270,7 @@ async fn large_jobs_come_in_messages_that_clients_take_and_those_that_do_not_fit
 }
 
 #[tokio::test]
-async fn what_says_no_or_nothing_is_refused_and_not_taken_for_a_yes() {
+async fn an_explicit_false_or_an_empty_choice_is_refused_and_not_taken_for_true() {
     let served = Served::new().await;
     let mut client = served.jobs().await;
     let backoff = |kind| NewJob { backoff: Some(Backoff { kind }), ..job("a") };

@@ -225,7 +225,7 @@ async fn queues_are_bounded_paused_cleared_and_destroyed() {
 }
 
 #[tokio::test]
-async fn what_happens_is_told_from_any_point_on() {
+async fn life_cycle_events_are_sent_from_any_point() {
     let served = Served::new().await;
     let mut client = served.jobs().await;
     let ids = enqueue(&mut client, &["a", "b"]).await;

@@ -16,7 +16,7 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use crate::served::{Served, told};
 
 #[tokio::test]
-async fn health_is_told_of_the_server_and_of_each_service() {
+async fn health_is_reported_for_the_server_and_for_each_service() {
     let served = Served::new().await;
     let mut health = HealthClient::new(served.channel().await);
     for service in ["", "quire.v1.Events"] {
@@ -47,7 +47,7 @@ async fn reflection_names_the_services_and_has_their_files() {
 }
 
 #[tokio::test]
-async fn a_request_of_more_bytes_than_a_commit_is_refused_and_the_connection_goes_on() {
+async fn a_request_larger_than_a_commit_is_refused_and_the_connection_continues() {
     let served = Served::new().await;
     let mut events = served.events().await;
     let event =
@@ -66,7 +66,7 @@ async fn a_request_of_more_bytes_than_a_commit_is_refused_and_the_connection_goe
 }
 
 #[tokio::test]
-async fn stopping_ends_streams_and_lets_go_of_the_database_whoever_is_connected() {
+async fn stopping_ends_streams_and_releases_the_database_despite_connected_clients() {
     let served = Served::new().await;
     let mut events = served.events().await;
     let event = NewEvent { r#type: "E".to_owned(), data: vec![0; 1 << 20].into(), ..NewEvent::default() };

@@ -421,7 +421,7 @@ async fn records_that_were_all_deleted_are_reported_with_the_next_page() {
 }
 
 #[tokio::test]
-async fn a_consumer_from_the_end_skips_what_is_there_and_results_are_committed_with_the_offset() {
+async fn a_consumer_from_the_end_skips_existing_records_and_commits_results_with_the_offset() {
     let served = Served::new().await;
     let mut client = served.streams().await;
     create(&mut client, 1).await;

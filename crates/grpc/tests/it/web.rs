@@ -207,7 +207,7 @@ async fn only_pages_of_this_server_and_of_allowed_origins_call() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_no_call_is_refused_and_does_not_add_a_name() {
+async fn a_request_for_an_unknown_method_is_refused_and_adds_no_name_to_the_metrics() {
     let served = Served::new().await;
     for (method, path, status) in [("GET", "/", "400"), ("POST", "/made/up", "400"), ("OPTIONS", COMMIT, "400")] {
         let response = send(&served, method, path, &[("Content-Type", "text/plain")], b"").await;

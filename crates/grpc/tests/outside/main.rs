@@ -9,7 +9,7 @@ use tonic::Code;
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/calls");
 
 #[test]
-fn a_call_of_any_bytes_is_answered_or_refused_with_what_is_wrong() {
+fn a_call_of_random_bytes_is_answered_or_refused_with_the_reason() {
     let (mut answered, mut refused, mut undecoded) = (0, 0, 0);
     replay::replay(FOLDER, &checks::seeds::all(), 400, |bytes, is_damaged| match checks::check(bytes) {
         Some(Code::Ok) => answered += 1,

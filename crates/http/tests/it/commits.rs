@@ -65,7 +65,7 @@ fn one_commit_over_four_models_is_answered_part_by_part_and_read_back() {
 }
 
 #[test]
-fn a_failed_condition_is_409_and_names_part_condition_and_the_position_it_met() {
+fn a_failed_condition_is_409_and_names_part_condition_and_conflicting_position() {
     let served = Served::new();
     served.write("/v1/commit", departure());
     let refused = served.fails("POST", "/v1/commit", &departure().to_string(), 409, "condition_failed");
@@ -165,7 +165,7 @@ fn every_other_command_is_a_part_too() {
 }
 
 #[test]
-fn what_a_body_should_not_say_is_told_with_its_field_and_is_not_malformed() {
+fn an_invalid_value_in_a_body_is_reported_with_its_field_and_not_as_malformed() {
     let served = Served::new();
     for (part, field) in [
         (
@@ -259,7 +259,7 @@ fn a_body_in_gzip_or_zstd_is_unpacked_within_its_limit_and_the_memory() {
 }
 
 #[test]
-fn a_body_that_is_not_json_is_told_line_and_column() {
+fn a_body_that_is_not_json_is_refused_with_line_and_column() {
     let served = Served::new();
     let problem = served.fails("POST", "/v1/commit", "{\"parts\": [\n  {\"append\": }\n]}", 400, "malformed_json");
     assert_eq!((&problem["line"], &problem["column"]), (&json!(2), &json!(14)));
@@ -267,7 +267,7 @@ fn a_body_that_is_not_json_is_told_line_and_column() {
 }
 
 #[test]
-fn a_field_or_command_that_nobody_knows_is_named() {
+fn an_unknown_field_or_command_is_named() {
     let served = Served::new();
     let misspelt = |part: Value| {
         let body = json!({"parts": [part]}).to_string();
@@ -302,7 +302,7 @@ fn a_part_is_an_object_with_exactly_one_command() {
 }
 
 #[test]
-fn what_is_too_large_is_413_whether_the_body_or_the_commit() {
+fn a_body_or_commit_that_is_too_large_is_413() {
     let served = Served::with(|builder| builder.commit_bytes_max(10_000));
     let commit =
         |bytes: usize| json!({"parts": [{"enqueue": {"queue": "q", "payload_text": "x".repeat(bytes)}}]}).to_string();

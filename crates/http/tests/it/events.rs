@@ -28,7 +28,7 @@ fn an_append_to_a_store_is_a_commit_of_one_part() {
 }
 
 #[test]
-fn a_source_is_read_once_and_how_far_is_told() {
+fn a_source_is_read_once_and_its_position_is_returned() {
     let served = Served::new();
     let read = |position: u64| json!({"events": [{"type": "Taken"}], "upstream": {"source": "orders/0", "position": position}});
     assert_eq!(append(&served, read(7))["last"], 1);
@@ -121,7 +121,7 @@ pub(crate) fn subscribe(
 }
 
 #[test]
-fn a_subscription_tells_the_past_then_the_present_and_goes_on_where_it_was() {
+fn a_subscription_sends_past_then_new_events_and_resumes_at_its_position() {
     let served = Served::new();
     let joined = |student: u32| {
         append(
@@ -162,7 +162,7 @@ fn a_subscriber_ahead_of_the_store_is_refused() {
 }
 
 #[test]
-fn a_tag_that_is_no_text_is_given_as_it_is_shown() {
+fn a_tag_that_is_not_text_is_given_in_the_form_of_replies() {
     let served = Served::new();
     let tag = json!({"base64": "/wE="});
     append(&served, json!({"events": [{"type": "A", "tags": [tag, "t"]}, {"type": "A", "tags": ["\u{fffd}"]}]}));
@@ -192,7 +192,7 @@ fn json_on_several_lines_is_one_line_of_a_subscription() {
 }
 
 #[test]
-fn a_single_append_is_no_commit_of_parts_when_it_is_refused() {
+fn the_refusal_of_a_single_append_names_no_part() {
     let served = Served::new();
     let path = format!("{STORE}/append");
     let refused = served.fails("POST", &path, r#"{"events": [{"type": ""}]}"#, 400, "invalid_event");
@@ -202,7 +202,7 @@ fn a_single_append_is_no_commit_of_parts_when_it_is_refused() {
 }
 
 #[test]
-fn a_sum_that_is_no_number_any_more_is_told_and_not_null() {
+fn a_sum_that_overflows_is_an_error_and_not_null() {
     let served = Served::new();
     let huge = json!({"type": "Paid", "data": {"fee": 1.7e308}});
     append(&served, json!({"events": [huge, huge, {"type": "Paid", "data": {"fee": 1}}]}));
@@ -211,7 +211,7 @@ fn a_sum_that_is_no_number_any_more_is_told_and_not_null() {
 }
 
 #[test]
-fn a_named_subscription_delivers_to_members_who_compete_and_says_how_far_it_is() {
+fn a_named_subscription_delivers_to_competing_members_and_reports_its_position() {
     let served = Served::new();
     append(
         &served,
@@ -272,7 +272,7 @@ fn the_lag_of_a_named_subscription_is_a_metric() {
 }
 
 #[test]
-fn the_state_of_a_projection_is_kept_with_what_was_made_of_it_and_of_two_who_save_one_is_told() {
+fn the_state_of_a_projection_commits_with_its_results_and_one_of_two_savers_is_refused() {
     let served = Served::new();
     append(&served, json!({"events": [{"type": "A"}, {"type": "A"}]}));
     let path = format!("{STORE}/projections/count");

@@ -54,7 +54,7 @@ impl Storage for Small {
 }
 
 #[test]
-fn a_server_without_room_says_so_until_there_is_some_and_takes_what_frees_it() {
+fn a_server_without_disk_space_reports_that_until_there_is_some_and_accepts_deletions() {
     let small = Arc::new(Small::default());
     let served = Served::with(|builder| builder.segment_bytes(64 << 10).storage(small.clone()));
     let append = json!({"parts": [{"append": {"store": "s", "events": [{"type": "T", "tags": ["person:1"], "data_text": "x".repeat(10_000)}]}}]});
@@ -78,7 +78,7 @@ fn a_server_without_room_says_so_until_there_is_some_and_takes_what_frees_it() {
 }
 
 #[test]
-fn a_server_that_can_make_no_segment_says_why_until_it_can() {
+fn a_server_that_can_not_create_a_segment_reports_the_reason_until_it_can() {
     let small = Arc::new(Small::default());
     let served = Served::with(|builder| builder.segment_bytes(64 << 10).storage(small.clone()));
     let append =
@@ -99,7 +99,7 @@ fn a_server_that_can_make_no_segment_says_why_until_it_can() {
 }
 
 #[test]
-fn a_server_whose_folder_was_moved_says_so_and_goes_on_when_it_is_back() {
+fn a_server_whose_directory_was_moved_reports_that_and_continues_when_it_is_back() {
     let served = Served::with(|builder| builder);
     let append = json!({"parts": [{"append": {"store": "s", "events": [{"type": "T"}]}}]});
     served.write("/v1/commit", append.clone());

@@ -36,7 +36,7 @@ pub(crate) fn names(blocks: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_is_exported_is_imported_as_it_was_in_every_format() {
+fn an_export_in_every_format_is_imported_unchanged() {
     let served = Served::new();
     let (status, imported) = post(&served, "/v1/graphs/g/import", LINES);
     assert_eq!(
@@ -206,7 +206,7 @@ fn graphml_of_other_tools_keeps_what_a_graph_can_hold_and_is_refused_with_the_li
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_told_with_its_line_and_nothing_is_half_imported() {
+fn an_error_in_a_file_is_reported_with_its_line_and_nothing_is_imported() {
     let served = Served::new();
     let good = r#"{"block": {"name": "a", "kind": "k"}}"#;
     for (format, body, line, part) in [
@@ -273,7 +273,7 @@ fn what_is_wrong_with_a_file_is_told_with_its_line_and_nothing_is_half_imported(
 }
 
 #[test]
-fn metadata_and_properties_that_are_no_json_are_refused_on_every_way_in_and_nothing_is_half_imported() {
+fn metadata_and_properties_that_are_not_json_are_refused_by_every_route_and_import() {
     let served = Served::new();
     let good = r#"{"block": {"name": "a", "kind": "k"}}"#;
     let graphml = |data: &str| format!("<graphml><graph>\n<node id='a'/>\n{data}\n</graph></graphml>");
@@ -340,7 +340,7 @@ fn metadata_and_properties_that_are_no_json_are_refused_on_every_way_in_and_noth
 }
 
 #[test]
-fn a_file_that_does_not_fit_into_a_commit_is_only_imported_in_several_where_that_is_said() {
+fn a_file_larger_than_a_commit_is_imported_in_several_commits_only_on_request() {
     let served = Served::with(|builder| builder.commit_bytes_max(20_000));
     let block = |number: usize| format!("{{\"block\": {{\"name\": \"{number}\", \"kind\": \"k\"}}}}\n");
     let edge =
@@ -357,7 +357,7 @@ fn a_file_that_does_not_fit_into_a_commit_is_only_imported_in_several_where_that
 }
 
 #[test]
-fn an_item_larger_than_a_commit_and_a_kind_or_type_too_many_are_refused_with_the_line_before_anything_is_committed() {
+fn an_import_that_exceeds_a_limit_is_refused_with_the_line_before_its_first_commit() {
     let served = Served::with(|builder| builder.commit_bytes_max(20_000));
     let block = |name: &str, more: &str| format!("{{\"block\": {{\"name\": \"{name}\", \"kind\": \"k\"{more}}}}}\n");
     let large = |bytes: usize| block("z", &format!(", \"content_text\": \"{}\"", "x".repeat(bytes)));
@@ -397,7 +397,7 @@ fn an_item_larger_than_a_commit_and_a_kind_or_type_too_many_are_refused_with_the
 }
 
 #[test]
-fn lists_walks_and_ways_filter_and_stay_at_a_position() {
+fn lists_walks_and_paths_are_filtered_and_read_at_one_position() {
     let served = Served::new();
     post(&served, "/v1/graphs/g/import", LINES);
     let blocks = |query: &str| names(&get(&served, &format!("/v1/graphs/g/blocks?{query}"))["data"]);
@@ -494,7 +494,7 @@ fn an_order_and_components_are_bounded_and_a_filter_bears_on_where_they_go_or_is
 }
 
 #[test]
-fn changes_are_followed_from_the_past_into_the_present_and_gone_on_with() {
+fn changes_are_followed_from_history_to_new_ones_and_resumed() {
     let served = Served::new();
     post(&served, "/v1/graphs/g/import", LINES);
     let delete = json!({ "parts": [{ "delete_block": { "graph": "g", "block": "b" } }] }).to_string();
@@ -518,7 +518,7 @@ fn changes_are_followed_from_the_past_into_the_present_and_gone_on_with() {
 }
 
 #[test]
-fn the_memory_of_graphs_is_told_and_what_is_beyond_the_bound_is_mapped() {
+fn the_memory_of_graphs_is_reported_and_the_part_beyond_the_bound_is_mapped() {
     for (bound, mapped) in [(None, false), (Some(0), true)] {
         let served = Served::with(|builder| match bound {
             Some(bytes) => builder.graph_memory_bytes(bytes),
@@ -703,7 +703,7 @@ fn the_position_of_a_commit_that_changed_nothing_is_one_that_can_be_read_at() {
 }
 
 #[test]
-fn a_past_that_was_let_go_of_is_refused_wherever_it_is_asked_for() {
+fn every_read_of_a_trimmed_history_is_refused() {
     let served = Served::new();
     post(&served, "/v1/graphs/g/import", LINES);
     let commit = |part: Value| post(&served, "/v1/commit", &json!({ "parts": [part] }).to_string()).1;

@@ -45,7 +45,7 @@ fn enqueue(served: &Served, job: Value) -> String {
 }
 
 #[test]
-fn what_happens_to_jobs_is_told_filtered_and_goes_on_where_it_was() {
+fn job_events_are_sent_filtered_and_resume_at_their_position() {
     let served = Served::new();
     enqueue(&served, json!({"queue": "mail", "kind": "welcome", "payload": {"to": 1}, "tags": ["vip"]}));
     let live = || {
@@ -96,7 +96,7 @@ fn a_full_queue_answers_that_it_is_overloaded_and_when_to_come_back() {
 }
 
 #[test]
-fn a_queue_and_a_job_say_how_long_a_finished_job_is_found() {
+fn a_queue_and_a_job_show_the_retention_of_finished_jobs() {
     let served = Served::new();
     served.write("/v1/queues/q/settings", json!({"retention_ms": 86_400_000}));
     assert_eq!(served.read("/v1/queues/q")["settings"], json!({"retention_ms": 86_400_000}));
@@ -121,7 +121,7 @@ fn a_job_that_is_held_or_cancelled_without_a_reason_is_shown_without_one() {
 }
 
 #[test]
-fn what_says_nothing_or_two_things_is_refused() {
+fn empty_and_ambiguous_requests_are_refused() {
     let served = Served::new();
     let job = enqueue(&served, json!({"queue": "q"}));
     let change = format!("/v1/jobs/{job}/change");
@@ -141,7 +141,7 @@ fn what_says_nothing_or_two_things_is_refused() {
 }
 
 #[test]
-fn an_option_that_would_change_nothing_or_goes_beyond_all_bounds_is_refused() {
+fn an_option_without_effect_or_beyond_its_maximum_is_refused() {
     let served = Served::new();
     let enqueue = |job: &str| format!(r#"{{"parts": [{{"enqueue": {{"queue": "q", {job}}}}}]}}"#);
     for (job, code) in [
@@ -188,7 +188,7 @@ fn a_priority_has_a_name() {
 }
 
 #[test]
-fn a_cursor_that_is_none_or_ahead_of_the_log_is_refused_with_what_it_should_be() {
+fn a_cursor_that_is_invalid_or_ahead_of_the_log_is_refused_with_the_expected_form() {
     let served = Served::new();
     enqueue(&served, json!({"queue": "q"}));
     let told = |path: &str| {

@@ -62,7 +62,7 @@ fn a_commit_lists_the_entries_of_all_models_with_their_objects() {
 }
 
 #[test]
-fn pages_go_in_both_directions_and_meet_no_commit_twice() {
+fn pages_go_in_both_directions_and_repeat_no_commit() {
     let server = Served::new();
     let first = filled(&server, 5);
     let head = server.read("/v1/commits?limit=1")["head"].as_u64().expect("a position");

@@ -45,7 +45,7 @@ fn a_message_to_the_topic_name_of_a_store_is_refused_and_so_is_every_second_owne
 }
 
 #[test]
-fn a_limit_on_names_is_told_with_its_setting_and_count() {
+fn an_exceeded_limit_on_names_is_reported_with_its_setting_and_count() {
     let served = Served::with(|builder| builder.queues_max(2).partitions_max(3));
     let enqueue = |queue: &str| commit(&json!({"enqueue": {"queue": queue, "payload": {}}}));
     served.write("/v1/commit", enqueue("a"));
@@ -74,7 +74,7 @@ fn a_limit_on_names_is_told_with_its_setting_and_count() {
 }
 
 #[test]
-fn metrics_have_a_bounded_number_of_series_and_tell_how_many_objects_have_none() {
+fn metrics_have_a_bounded_number_of_series_and_count_the_omitted_objects() {
     let served = Served::new();
     let parts: Vec<Value> = (0..1_003)
         .flat_map(|number| {

@@ -73,7 +73,7 @@ fn records_are_read_from_an_offset_on() {
 }
 
 #[test]
-fn who_waits_for_records_is_answered_by_the_commit() {
+fn a_waiting_fetch_is_answered_by_the_commit() {
     let served = filled();
     let written = std::thread::scope(|scope| {
         let waits = scope.spawn(|| served.read("/v1/topics/t?written=10&wait_ms=60000")["written"].clone());
@@ -160,7 +160,7 @@ fn a_graph_is_walked_within_bounds() {
 }
 
 #[test]
-fn what_is_not_there_is_404() {
+fn a_missing_object_is_404() {
     let served = filled();
     for path in [
         "/v1/topics/gone",
@@ -202,7 +202,7 @@ fn a_parameter_out_of_bounds_or_unknown_is_refused_by_name() {
 }
 
 #[test]
-fn of_a_partition_whose_last_record_is_damaged_it_is_said_how_far_it_can_be_read() {
+fn a_read_of_a_partition_with_a_damaged_last_record_returns_the_readable_end() {
     let served = Served::with(|builder| builder.segment_bytes(64 << 10).background(quire::Background::Caller));
     let produce = |topic: &str, number: usize| {
         let value = format!("record {number:04} {}", "x".repeat(3000));

@@ -105,7 +105,7 @@ fn a_record_that_lies_deep_in_a_batch_is_read() {
 }
 
 #[test]
-fn an_answer_has_so_many_bytes_of_records_and_always_one() {
+fn a_response_has_a_bounded_size_of_records_and_at_least_one() {
     let served = Served::new();
     served.produce("t", &batch(&[1; 7]));
     served.write("/v1/commit", json!({"parts": [{"produce": {"topic": "t", "value": "x"}}]}));

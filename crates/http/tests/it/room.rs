@@ -31,7 +31,7 @@ fn ask_and_stall(served: &Served) -> (String, TcpStream) {
 }
 
 #[test]
-fn an_answer_of_many_pieces_is_whole_and_says_how_long_it_is() {
+fn a_response_of_many_pieces_is_whole_and_states_its_length() {
     let served = with_room(Settings::default().memory_bytes_max);
     let answer = served.get(PATH);
     assert!(answer.head.contains(&format!("content-length: {}", answer.text.len())), "{}", answer.head);
@@ -41,7 +41,7 @@ fn an_answer_of_many_pieces_is_whole_and_says_how_long_it_is() {
 }
 
 #[test]
-fn however_many_read_slowly_answers_take_no_more_than_they_may_and_others_are_told_when_to_ask() {
+fn responses_to_many_slow_readers_stay_within_their_memory_and_others_learn_when_to_retry() {
     let served = with_room(160 << 20);
     // Each answer takes 56 MiB while it is put together, and 48 until it is read.
     let mut slow = Vec::new();

@@ -20,7 +20,7 @@ fn a_port_in_use_is_an_error_that_names_the_address() {
 }
 
 #[test]
-fn a_healthy_server_says_so() {
+fn a_healthy_server_reports_ok() {
     let served = Served::new();
     let health = served.read("/healthz");
     assert_eq!((&health["status"], &health["durability"]), (&json!("ok"), &json!("os")));

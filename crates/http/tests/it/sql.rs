@@ -75,7 +75,7 @@ fn a_result_is_streamed_in_lines() {
 }
 
 #[test]
-fn a_statement_that_fails_has_a_code_and_says_why() {
+fn a_failed_statement_has_a_code_and_the_reason() {
     let server = Served::with(|builder| builder.request_steps_max(50_000));
     server.write("/v1/events/s/append", r#"{"events":[{"type":"A"}]}"#);
     let endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n";

@@ -121,7 +121,7 @@ fn visible(answer: &Answer) -> (u16, &str) {
 }
 
 #[test]
-fn no_operation_tells_an_object_of_another_tenant_from_one_that_does_not_exist() {
+fn no_operation_distinguishes_an_object_of_another_tenant_from_a_missing_one() {
     let (server, rival, own) = served();
     // A job, a bulk change and a commit that were never there.
     let nobody = SpaceIds {
@@ -240,7 +240,7 @@ fn until(server: &Served, path: &str, authorization: &str, text: &str) -> String
 }
 
 #[test]
-fn a_key_that_is_unique_everywhere_tells_nothing_of_another_tenant() {
+fn a_key_that_is_unique_everywhere_reveals_nothing_of_another_tenant() {
     let (server, _, own) = served();
     let unique = Unique { scope: UniqueScope::Everywhere, ..Unique::new(b"taken") };
     let held = database(&server).queue(&format!("{RIVAL}/q")).enqueue(NewJob::new("job").unique(unique));
@@ -263,7 +263,7 @@ fn a_key_that_is_unique_everywhere_tells_nothing_of_another_tenant() {
 }
 
 #[test]
-fn a_retry_of_a_job_whose_key_is_unique_everywhere_tells_nothing_of_another_tenant() {
+fn a_retry_of_a_job_whose_key_is_unique_everywhere_reveals_nothing_of_another_tenant() {
     let (server, _, own) = served();
     let of = |space: &str| database(&server).queue(&format!("{space}/q"));
     let keyed =

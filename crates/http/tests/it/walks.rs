@@ -69,7 +69,7 @@ fn a_way_through_matches_only_may_begin_and_end_at_what_does_not_match() {
 }
 
 #[test]
-fn an_order_names_what_is_behind_a_cycle_and_on_none() {
+fn an_order_names_the_blocks_after_a_cycle_that_are_on_none() {
     let served =
         with(&["s:k", "a:k", "b:k", "x:k", "y:k"], &[("s", "a"), ("a", "b"), ("b", "a"), ("b", "x"), ("x", "y")]);
     let order = |query: &str| {
@@ -84,7 +84,7 @@ fn an_order_names_what_is_behind_a_cycle_and_on_none() {
 }
 
 #[test]
-fn the_edges_of_a_walk_are_those_between_the_blocks_that_it_gives() {
+fn the_edges_of_a_walk_join_the_blocks_that_it_returns() {
     let served = with(&["a:x", "m:y", "b:x"], &[("a", "m"), ("m", "b"), ("a", "b"), ("b", "b")]);
     let ends = |query: &str| {
         let walk = get(&served, &format!("/v1/graphs/g/walk?start=a&depth=9&edges=true{query}"));
@@ -132,7 +132,7 @@ fn pages_of_missing_blocks_give_what_one_page_gives_whatever_is_put_and_deleted_
 }
 
 #[test]
-fn pages_of_versions_and_changes_say_whether_there_is_more() {
+fn pages_of_versions_and_changes_show_whether_more_follow() {
     let served = with(&["a:k"], &[]);
     let put = json!({ "parts": [{ "put_block": { "graph": "g", "block": "a", "kind": "k" } }] }).to_string();
     let positions: Vec<Value> = (0..2).map(|_| post(&served, "/v1/commit", &put).1["position"].clone()).collect();
@@ -155,7 +155,7 @@ fn pages_of_versions_and_changes_say_whether_there_is_more() {
 }
 
 #[test]
-fn changes_from_the_first_on_are_refused_when_they_are_gone() {
+fn changes_from_the_first_are_refused_when_they_are_trimmed() {
     let served = with(&["a:k"], &[]);
     let put = json!({ "parts": [{ "put_block": { "graph": "g", "block": "a", "kind": "k" } }] }).to_string();
     let at = post(&served, "/v1/commit", &put).1["position"].clone();

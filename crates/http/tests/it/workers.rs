@@ -65,7 +65,7 @@ fn a_job_is_fetched_kept_alive_and_acknowledged_by_its_path() {
 }
 
 #[test]
-fn a_failed_job_waits_or_dies_as_its_worker_says() {
+fn a_failed_job_waits_or_dies_as_its_worker_requests() {
     let served = Served::new();
     served.write("/v1/commit", enqueue(json!({"queue": "air/delays"})));
     let fetch = || served.write("/v1/queues/air%2Fdelays/fetch", json!({}))["jobs"][0].clone();
@@ -121,7 +121,7 @@ fn one_fetch_waits_for_the_jobs_of_several_queues() {
 }
 
 #[test]
-fn a_heartbeat_that_does_not_say_how_long_leaves_the_lease_as_it_is() {
+fn a_heartbeat_without_a_duration_keeps_the_length_of_the_lease() {
     let served = Served::new();
     served.write("/v1/commit", enqueue(json!({"queue": "q"})));
     let job = served.write("/v1/queues/q/fetch", json!({"lease_ms": 600_000}))["jobs"][0].clone();

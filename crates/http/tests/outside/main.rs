@@ -9,7 +9,7 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/requests
 const GRAPHML: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/graphml");
 
 #[test]
-fn a_request_of_any_bytes_is_answered_or_refused_with_what_is_wrong() {
+fn a_request_of_random_bytes_is_answered_or_refused_with_the_reason() {
     let (mut answered, mut refused) = (0, 0);
     replay::replay(FOLDER, &[], 200, |bytes, is_damaged| match checks::check(bytes) {
         Some(status) if status < 300 => answered += 1,
@@ -23,7 +23,7 @@ fn a_request_of_any_bytes_is_answered_or_refused_with_what_is_wrong() {
 }
 
 #[test]
-fn a_graphml_file_of_any_bytes_is_imported_or_refused_with_what_is_wrong() {
+fn a_graphml_file_of_random_bytes_is_imported_or_refused_with_the_reason() {
     let (mut imported, mut refused) = (0, 0);
     replay::replay(GRAPHML, &[], 300, |bytes, is_damaged| match checks::graphml(bytes) {
         Some(status) if status < 300 => imported += 1,

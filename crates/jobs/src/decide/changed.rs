@@ -62,7 +62,7 @@ mod tests {
     use crate::JobState;
 
     #[test]
-    fn each_job_stands_where_it_was_put_last_however_many_there_are() {
+    fn each_job_has_its_last_change_however_many_there_are() {
         let (mut changed, mut expected) = (ChangedJobs::default(), BTreeMap::new());
         let states = JobState::ALL.into_iter().filter(|state| state.is_finished()).cycle();
         for (position, state) in [5, 3, 5, 9, 3, 5, 7].into_iter().zip(states) {

@@ -95,7 +95,7 @@ fn a_lease_that_ran_out_is_refused_before_anyone_noticed() {
 }
 
 #[test]
-fn a_heartbeat_moves_the_deadline_both_ways() {
+fn a_heartbeat_moves_the_deadline_later_or_earlier() {
     let (mut yard, job) = yard_with_active_job(5);
     yard.one(heartbeat(&job, 3 * LEASE_MICROS));
     yard.wait(2 * LEASE_MICROS);
@@ -284,7 +284,7 @@ fn each_of_a_lease_that_ran_out_gives_the_job_back() {
 }
 
 #[test]
-fn jobs_of_one_fetch_share_a_token_and_none_is_acknowledged_for_another() {
+fn jobs_of_one_fetch_share_a_token_and_each_is_acknowledged_by_itself() {
     let mut yard = Yard::new();
     for _ in 0..450 {
         yard.enqueue("q", JobSpec::new(b"{}"));
@@ -336,7 +336,7 @@ fn a_snoozed_job_comes_back_and_the_attempt_does_not_count() {
 }
 
 #[test]
-fn an_attempt_ends_with_its_timeout_whatever_heartbeats_say() {
+fn an_attempt_ends_with_its_timeout_despite_heartbeats() {
     let mut yard = Yard::new();
     yard.enqueue("q", JobSpec { timeout_micros: Some(50), attempts_max: 1, ..JobSpec::new(b"{}") });
     let job = yard.fetch(&["q"], 1).remove(0);
@@ -350,7 +350,7 @@ fn an_attempt_ends_with_its_timeout_whatever_heartbeats_say() {
 }
 
 #[test]
-fn an_id_that_is_no_job_is_unknown() {
+fn an_id_of_another_entry_is_an_unknown_job() {
     let (mut yard, job) = yard_with_active_job(5);
     let not_a_job = JobId::new(job.token.place());
     let command = Command::Ack { job: not_a_job, token: job.token, result: b"" };
@@ -395,7 +395,7 @@ fn a_long_backoff_does_not_overflow() {
 }
 
 #[test]
-fn each_shape_of_backoff_waits_as_it_says() {
+fn each_shape_of_backoff_has_its_waits() {
     let waits = |backoff: Backoff<&[u64]>| [1, 2, 3, 4].map(|attempt| backoff.delay_micros(attempt));
     assert_eq!(waits(Backoff::None), [0; 4]);
     assert_eq!(waits(Backoff::Fixed { micros: 7 }), [7; 4]);
@@ -420,7 +420,7 @@ fn a_jitter_shortens_waits_by_at_most_its_percent_and_differently() {
 }
 
 #[test]
-fn a_worker_may_say_when_to_try_again_but_gets_no_more_attempts() {
+fn a_worker_may_choose_the_time_of_the_next_attempt_but_gets_no_further_attempts() {
     let (mut yard, job) = yard_with_active_job(2);
     let later = yard.now.plus_micros(777);
     assert_eq!(yard.one(fail(&job, Retry::At(later))), Reply::Failed { retry_at: Some(later) });

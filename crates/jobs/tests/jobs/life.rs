@@ -141,7 +141,7 @@ fn events_are_filtered_by_queue_job_kind_tag_and_what_happened() {
 }
 
 #[test]
-fn a_moved_job_is_told_of_in_both_queues_and_a_queue_that_is_made_anew_goes_on_under_its_name() {
+fn a_moved_job_has_events_in_both_queues_and_a_recreated_queue_continues_the_events_of_its_name() {
     let mut yard = Yard::new();
     let id = yard.enqueue("a", JobSpec::new(b"{}"));
     yard.one(Command::Change { job: id, change: Change::Move { queue: "b" } });
@@ -186,7 +186,7 @@ fn the_events_of_a_destroyed_queue_are_followed_under_its_name_with_those_of_the
 }
 
 #[test]
-fn what_comes_between_the_look_at_the_queues_and_the_read_is_told_by_the_next_read() {
+fn an_event_between_the_lookup_of_the_queues_and_the_read_is_returned_by_the_next_read() {
     let mut yard = Yard::new();
     yard.enqueue("a", JobSpec::new(b"1"));
     let filter = LifeFilter { queues: vec!["a".to_owned(), "b".to_owned()], ..LifeFilter::default() };
@@ -205,7 +205,7 @@ fn what_comes_between_the_look_at_the_queues_and_the_read_is_told_by_the_next_re
 }
 
 #[test]
-fn a_reading_ends_with_the_event_that_takes_it_to_so_many_bytes() {
+fn a_reading_ends_with_the_event_that_reaches_its_maximum_of_bytes() {
     let mut yard = Yard::new();
     let each: Vec<_> = (0..5).map(|_| Command::Enqueue { queue: "q", job: JobSpec::new(&[7; 100]) }).collect();
     yard.one(Command::Each(&each));

@@ -42,7 +42,7 @@ fn a_fetch_ends_with_the_job_that_takes_it_to_16_mib_of_payloads_and_checkpoints
 }
 
 #[test]
-fn each_limit_lets_its_edge_pass_and_refuses_what_is_beyond() {
+fn each_limit_accepts_its_exact_value_and_refuses_more() {
     let text = "x".repeat(1 << 20 | 1);
     let bytes = text.as_bytes();
     let tags: Vec<String> = (0..33).map(|number| format!("t{number}")).collect();
@@ -224,7 +224,7 @@ fn refusals_speak_in_sentences() {
 }
 
 #[test]
-fn texts_that_are_no_ids_are_refused() {
+fn invalid_texts_of_ids_are_refused() {
     for text in ["", "-", "1", "1-", "-1", "1-2-3", "+1-2", "01-2", "1-02", "1 -2", "1-4294967296", "1/2"] {
         assert!(text.parse::<JobId>().is_err(), "{text:?}");
         assert!(text.parse::<LeaseToken>().is_err(), "{text:?}");

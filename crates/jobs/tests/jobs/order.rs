@@ -66,7 +66,7 @@ fn a_fetch_delivers_whatever_waits_in_other_queues() {
 }
 
 #[test]
-fn a_tick_takes_in_a_bounded_number_and_says_when_there_are_more() {
+fn a_tick_handles_a_bounded_number_of_jobs_and_reports_whether_more_are_due() {
     let mut yard = Yard::new();
     let later = yard.now.plus_micros(5);
     let job = JobSpec { run_at: Some(later), ..JobSpec::new(b"{}") };
@@ -80,7 +80,7 @@ fn a_tick_takes_in_a_bounded_number_and_says_when_there_are_more() {
 }
 
 #[test]
-fn two_ticks_of_one_commit_do_not_take_in_the_same() {
+fn two_ticks_of_one_commit_do_not_handle_the_same_jobs() {
     let mut yard = Yard::new();
     yard.enqueue("q", JobSpec { run_at: Some(yard.now.plus_micros(5)), ..JobSpec::new(b"{}") });
     yard.wait(5);
@@ -89,7 +89,7 @@ fn two_ticks_of_one_commit_do_not_take_in_the_same() {
 }
 
 #[test]
-fn what_finds_nothing_writes_nothing() {
+fn a_command_that_finds_no_job_writes_nothing() {
     let mut yard = Yard::new();
     yard.enqueue("q", JobSpec { run_at: Some(yard.now.plus_micros(LEASE_MICROS)), ..JobSpec::new(b"{}") });
     let before = yard.world.log.entries().count();
@@ -100,7 +100,7 @@ fn what_finds_nothing_writes_nothing() {
 }
 
 #[test]
-fn the_oldest_pending_job_is_found_behind_urgent_ones_and_in_any_group() {
+fn the_oldest_pending_job_is_found_among_urgent_ones_and_in_any_group() {
     let mut yard = Yard::new();
     let oldest = |yard: &Yard| yard.world.model.oldest_pending("q");
     assert_eq!(oldest(&yard), None);

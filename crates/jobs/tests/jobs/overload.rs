@@ -45,7 +45,7 @@ fn a_full_queue_takes_a_job_again_for_each_that_is_finished_in_every_form() {
 }
 
 #[test]
-fn what_time_has_ended_makes_room_before_anyone_noticed() {
+fn jobs_that_time_has_ended_free_their_places_before_a_tick() {
     let mut yard = bounded(2);
     let expires = Some(yard.now.plus_micros(5));
     yard.enqueue("q", JobSpec { attempts_max: 1, ..JobSpec::new(b"") });
@@ -58,7 +58,7 @@ fn what_time_has_ended_makes_room_before_anyone_noticed() {
 }
 
 #[test]
-fn moved_and_retried_jobs_need_room_and_a_replaced_one_makes_it() {
+fn moved_and_retried_jobs_need_space_in_a_bounded_queue_and_a_replaced_one_frees_it() {
     let mut yard = bounded(1);
     let elsewhere = yard.enqueue("other", JobSpec::new(b""));
     let keyed = JobSpec {

@@ -33,7 +33,7 @@ fn groups_take_turns_however_many_jobs_each_has() {
 }
 
 #[test]
-fn an_urgent_job_goes_before_the_turns() {
+fn an_urgent_job_is_delivered_before_the_turns_of_groups() {
     let mut yard = Yard::new();
     for group in ["a", "b", "c"] {
         yard.enqueue("q", of_group(group));
@@ -43,7 +43,7 @@ fn an_urgent_job_goes_before_the_turns() {
 }
 
 #[test]
-fn never_more_are_active_than_the_limit_and_an_ack_makes_room_in_its_own_commit() {
+fn active_jobs_stay_within_the_limit_and_an_ack_frees_a_place_in_its_own_commit() {
     let mut yard = Yard::new();
     set(&mut yard, QueueChange::ActiveMax(Some(2)));
     for _ in 0..5 {
@@ -139,7 +139,7 @@ fn a_rate_counts_from_when_it_was_set_within_a_commit_too() {
 }
 
 #[test]
-fn a_job_that_dies_and_is_retried_in_one_commit_has_its_key_again_and_may_end_anew() {
+fn a_job_that_dies_and_is_retried_in_one_commit_has_its_key_again_and_may_end_again() {
     let unique = Some(Unique { clash: Clash::Reject, ..Unique::new(b"k") });
     let lost = || {
         let mut yard = Yard::new();
@@ -191,7 +191,7 @@ fn an_active_job_that_is_edited_or_moved_counts_in_its_group_in_the_same_commit(
 }
 
 #[test]
-fn a_rate_holds_in_every_window_and_says_when_it_opens() {
+fn a_rate_holds_in_every_window_and_reports_when_the_next_job_may_start() {
     let mut yard = Yard::new();
     set(&mut yard, QueueChange::Rate(Some(Rate::SlidingWindow { count: 2, window_micros: 100 })));
     for _ in 0..9 {
@@ -210,7 +210,7 @@ fn a_rate_holds_in_every_window_and_says_when_it_opens() {
 }
 
 #[test]
-fn a_queue_says_how_many_jobs_fetches_may_return() {
+fn a_queue_reports_the_number_of_jobs_that_fetches_may_return() {
     let mut yard = Yard::new();
     let count = |yard: &Yard| yard.world.model.fetchable_count("q", yard.now, 9);
     assert_eq!(count(&yard), 0);
@@ -272,7 +272,7 @@ fn a_weighted_fetch_takes_from_queues_by_their_weights_and_empties_all() {
 }
 
 #[test]
-fn a_paused_queue_gives_nothing_and_what_is_in_flight_goes_on() {
+fn a_paused_queue_delivers_nothing_and_active_jobs_continue() {
     let mut yard = Yard::new();
     yard.enqueue("q", JobSpec::new(b"{}"));
     yard.enqueue("q", JobSpec::new(b"{}"));
@@ -352,7 +352,7 @@ fn tick(yard: &mut Yard) {
 }
 
 #[test]
-fn a_job_that_goes_with_its_queue_has_its_end_like_any_other() {
+fn a_job_that_is_deleted_with_its_queue_has_an_end_event_like_any_other() {
     for (destroy, told) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut yard = Yard::new();
         let waiting = yard.enqueue("q", JobSpec { attempts_max: 7, ..JobSpec::new(b"1") });
@@ -391,7 +391,7 @@ fn a_job_that_goes_with_its_queue_has_its_end_like_any_other() {
 }
 
 #[test]
-fn many_jobs_are_cleared_at_once_and_told_of_in_bounded_parts() {
+fn many_jobs_are_cleared_at_once_and_their_events_follow_in_bounded_parts() {
     let mut yard = Yard::new();
     yard.commit(&vec![Command::Enqueue { queue: "q", job: JobSpec::new(b"{}") }; 3_000]).expect("accepted");
     assert_eq!(yard.one(Command::Clear { queue: "q" }), Reply::Cleared { jobs: 3_000 });
@@ -461,7 +461,7 @@ fn a_second_job_of_a_key_is_kept_out_until_the_first_is_finished() {
 }
 
 #[test]
-fn whatever_ends_a_job_frees_its_key() {
+fn every_end_of_a_job_frees_its_key() {
     for (hold, free) in
         [(UniqueHold::UntilFinished, [true; 4]), (UniqueHold::For(1_000_000), [true, true, false, false])]
     {
@@ -493,7 +493,7 @@ fn die(yard: &mut Yard, queue: &str) {
 }
 
 #[test]
-fn who_deletes_a_finished_job_frees_its_timed_key_and_a_duplicate_names_the_state_of_its_job() {
+fn deleting_a_finished_job_frees_its_timed_key_and_a_duplicate_names_the_state_of_its_job() {
     for scope in [UniqueScope::Queue, UniqueScope::Everywhere] {
         let mut yard = Yard::new();
         let job = with_key(scope, UniqueHold::For(1_000_000));
@@ -544,7 +544,7 @@ fn a_job_that_is_retried_has_its_key_again_or_is_refused_with_the_job_that_has_i
 }
 
 #[test]
-fn a_job_that_is_moved_takes_its_key_along_or_is_refused_with_the_job_that_has_it() {
+fn a_moved_job_keeps_its_key_or_is_refused_with_the_job_that_holds_it() {
     for hold in [UniqueHold::UntilFinished, UniqueHold::UntilStarted, UniqueHold::For(1_000_000)] {
         let mut yard = Yard::new();
         let job = with_key(UniqueScope::Queue, hold);
@@ -629,7 +629,7 @@ fn a_newer_job_may_push_the_first_back_and_hold_its_key_longer() {
 }
 
 #[test]
-fn an_expired_job_is_not_delivered_though_nobody_noticed() {
+fn an_expired_job_is_not_delivered_even_before_a_tick() {
     let mut yard = Yard::new();
     let job = JobSpec { expires_at: Some(yard.now.plus_micros(5)), ..JobSpec::new(b"{}") };
     yard.commit(&vec![Command::Enqueue { queue: "q", job }; 3_000]).expect("accepted");
@@ -642,7 +642,7 @@ fn an_expired_job_is_not_delivered_though_nobody_noticed() {
 }
 
 #[test]
-fn a_bulk_change_meets_each_job_once_whatever_happens_between_its_commits() {
+fn a_bulk_change_changes_each_job_once_whatever_happens_between_its_commits() {
     let mut yard = Yard::new();
     let enqueue = Command::Enqueue { queue: "q", job: JobSpec::new(b"{}") };
     yard.commit(&vec![enqueue; 1_000]).expect("accepted");
@@ -698,7 +698,7 @@ fn a_commit_does_not_begin_more_bulk_changes_than_there_may_be() {
 }
 
 #[test]
-fn a_bulk_change_by_ids_meets_those_whichever_queue_they_are_in_and_no_other() {
+fn a_bulk_change_by_ids_changes_exactly_these_jobs_in_any_queue() {
     let mut yard = Yard::new();
     let ids: Vec<JobId> = (0..600).map(|number| yard.enqueue(["a", "b"][number % 2], JobSpec::new(b"{}"))).collect();
     let few: Vec<JobId> = ids.iter().rev().copied().filter(|id| *id != ids[7]).chain([ids[3]]).collect();

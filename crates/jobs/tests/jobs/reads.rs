@@ -13,7 +13,7 @@ fn view(yard: &Yard, job: JobId) -> quire_jobs::JobView {
 }
 
 #[test]
-fn a_job_tells_what_its_producer_gave() {
+fn a_job_shows_the_values_of_its_producer() {
     let mut yard = Yard::new();
     let job = JobSpec {
         kind: "notify",
@@ -41,7 +41,7 @@ fn a_job_of_a_time_that_is_past_runs_at_once() {
 }
 
 #[test]
-fn a_job_tells_where_it_stands_all_its_life() {
+fn a_job_shows_its_state_from_enqueue_to_end() {
     let mut yard = Yard::new();
     let id = yard.enqueue("q", JobSpec::new(b"{}"));
     assert_eq!(view(&yard, id).status, Status::Pending);
@@ -107,7 +107,7 @@ fn the_history_of_a_job_has_every_step_with_its_time() {
 }
 
 #[test]
-fn what_a_worker_said_is_shown_when_the_job_is_finished_and_handed_on_when_it_is_retried() {
+fn the_result_of_a_worker_is_shown_with_the_finished_job_and_passed_to_its_retry() {
     for (dies_of_its_lease, new_payload) in [(false, None), (true, None), (false, Some(&b"new"[..]))] {
         let mut yard = Yard::new();
         let id = yard.enqueue("q", JobSpec { attempts_max: 1, ..JobSpec::new(b"{}") });
@@ -135,7 +135,7 @@ fn what_a_worker_said_is_shown_when_the_job_is_finished_and_handed_on_when_it_is
 }
 
 #[test]
-fn a_job_shows_from_when_on_it_was_to_run_as_was_said_last() {
+fn a_job_shows_the_last_time_that_was_set_for_its_run() {
     let mut yard = Yard::new();
     let later = yard.now.plus_micros(1_000);
     let id = yard.enqueue("q", JobSpec { run_at: Some(later), ..JobSpec::new(b"{}") });
@@ -169,7 +169,7 @@ fn a_job_shows_from_when_on_it_was_to_run_as_was_said_last() {
 }
 
 #[test]
-fn a_job_that_expired_and_is_retried_expires_no_more() {
+fn a_job_that_expired_and_is_retried_no_longer_expires() {
     let mut yard = Yard::new();
     let expires_at = Some(yard.now.plus_micros(5));
     let id = yard.enqueue("q", JobSpec { expires_at, ..JobSpec::new(b"{}") });
@@ -183,7 +183,7 @@ fn a_job_that_expired_and_is_retried_expires_no_more() {
 }
 
 #[test]
-fn a_step_that_was_a_move_says_so_in_the_history_and_among_the_events() {
+fn a_move_is_marked_as_such_in_the_history_and_the_events() {
     let mut yard = Yard::new();
     let id = yard.enqueue("a", JobSpec::new(b"{}"));
     yard.one(Command::Change { job: id, change: Change::Move { queue: "b/c" } });
@@ -225,7 +225,7 @@ fn a_job_is_not_left_without_the_attempts_that_it_has_begun() {
 }
 
 #[test]
-fn ids_that_are_no_jobs_read_as_none() {
+fn ids_of_other_entries_read_as_none() {
     let mut yard = Yard::new();
     yard.enqueue("q", JobSpec::new(b"{}"));
     let token = yard.fetch(&["q"], 1)[0].token;

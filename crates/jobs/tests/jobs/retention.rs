@@ -66,7 +66,7 @@ fn is_found(at: &CompactedLog<'_>, job: JobId) -> bool {
 }
 
 #[test]
-fn a_finished_job_is_found_as_long_as_its_queue_says_and_then_goes() {
+fn a_finished_job_is_found_for_the_retention_of_its_queue_and_then_deleted() {
     for state in [JobState::Completed, JobState::Cancelled] {
         // Longer than all else is kept, and shorter.
         for (retention, history) in [(24 * HOUR, 0), (HOUR, 1_000 * HOUR)] {
@@ -124,7 +124,7 @@ fn dead_and_unfinished_jobs_stay_whatever_the_retention_is() {
 }
 
 #[test]
-fn what_is_cleared_or_deleted_is_kept_as_what_ends_otherwise_or_not_at_all() {
+fn cleared_and_deleted_jobs_are_kept_like_other_finished_ones_or_not_at_all() {
     let mut yard = Yard::new();
     set(&mut yard, Some(10 * HOUR));
     let cleared = yard.enqueue("q", JobSpec::new(b"{}"));

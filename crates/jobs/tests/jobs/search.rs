@@ -56,7 +56,7 @@ fn die_again(yard: &mut Yard, job: JobId) {
 }
 
 #[test]
-fn a_job_that_was_moved_and_edited_is_met_once_where_it_came_into_the_queue_first() {
+fn a_job_that_was_moved_and_edited_is_listed_once_at_its_first_entry_into_the_queue() {
     let mut yard = Yard::new();
     let early = yard.enqueue("a", JobSpec::new(b"{}"));
     let own = yard.enqueue("b", JobSpec::new(b"{}"));
@@ -82,7 +82,7 @@ fn a_job_that_was_moved_and_edited_is_met_once_where_it_came_into_the_queue_firs
 }
 
 #[test]
-fn a_dead_job_that_dies_again_between_the_pages_is_met_once() {
+fn a_dead_job_that_dies_again_between_two_pages_is_listed_once() {
     let all = Filter { queue: None, ..in_states("q", &[JobState::Dead]) };
     for filter in [in_states("q", &[JobState::Dead]), in_states("q", &[JobState::Dead, JobState::Pending]), all] {
         let mut yard = Yard::new();

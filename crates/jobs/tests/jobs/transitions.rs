@@ -116,7 +116,7 @@ fn perform(case: &mut Case, event: &str) {
 }
 
 #[test]
-fn a_job_moves_as_the_table_says_and_in_no_other_way() {
+fn a_job_changes_state_as_in_the_table_and_in_no_other_way() {
     let rows = rows();
     assert!(rows.len() >= 57, "the table was read");
     let events: std::collections::BTreeSet<&str> = rows.iter().filter(|row| row[0] != "-").map(|row| row[1]).collect();
@@ -135,7 +135,7 @@ fn a_job_moves_as_the_table_says_and_in_no_other_way() {
 }
 
 #[test]
-fn a_job_begins_as_the_table_says() {
+fn a_new_job_begins_in_the_state_of_the_table() {
     for row in rows().iter().filter(|row| row[0] == "-") {
         let mut yard = Yard::new();
         let run_at = match row[1] {
@@ -149,7 +149,7 @@ fn a_job_begins_as_the_table_says() {
 }
 
 #[test]
-fn a_job_that_can_be_fetched_is_delivered_however_it_came_to_wait() {
+fn a_job_that_can_be_fetched_is_delivered_whatever_made_it_pending() {
     for from in JobState::ALL {
         for change in [
             Change::Release,

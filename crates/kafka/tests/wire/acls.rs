@@ -132,7 +132,7 @@ async fn acls_are_the_rules_of_the_database() {
 }
 
 #[tokio::test]
-async fn an_acl_that_is_no_rule_is_refused_and_the_others_are_created() {
+async fn an_acl_without_a_counterpart_is_refused_and_the_others_are_created() {
     let world = enabled().await;
     world.database.events("air/flights").append([NewEvent::new("Departed")]).expect("an event");
     let key = user(&world.database, "admin", &["admin"], &[]);

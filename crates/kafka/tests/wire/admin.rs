@@ -92,7 +92,7 @@ impl Client {
 }
 
 #[tokio::test]
-async fn a_topic_is_created_as_asked_or_only_looked_at() {
+async fn a_topic_is_created_as_requested_or_only_validated() {
     let world = World::new().await;
     let mut client = world.client().await;
     let asked = creating("t", 3, &[("retention.ms", "60000"), ("cleanup.policy", "delete")]);
@@ -129,7 +129,7 @@ async fn a_topic_is_created_as_asked_or_only_looked_at() {
 }
 
 #[tokio::test]
-async fn what_is_named_twice_in_a_request_is_refused_and_the_rest_is_done() {
+async fn names_that_occur_twice_in_a_request_are_refused_and_the_others_handled() {
     let world = World::new().await;
     let mut client = world.client().await;
     let mut request = creating("t", 1, &[]);
@@ -180,7 +180,7 @@ async fn what_is_named_twice_in_a_request_is_refused_and_the_rest_is_done() {
 }
 
 #[tokio::test]
-async fn a_setting_that_is_changed_does_what_it_says() {
+async fn a_changed_setting_takes_effect() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("t").await;
@@ -249,7 +249,7 @@ async fn a_list_is_appended_to_and_subtracted_from_as_long_as_it_can_be() {
 }
 
 #[tokio::test]
-async fn no_topic_is_told_to_take_larger_batches_than_a_commit_does() {
+async fn no_topic_shows_a_larger_batch_limit_than_that_of_a_commit() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("t").await;
@@ -270,7 +270,7 @@ async fn no_topic_is_told_to_take_larger_batches_than_a_commit_does() {
 }
 
 #[tokio::test]
-async fn who_says_a_default_has_said_it_and_is_told_so() {
+async fn a_setting_that_is_set_to_its_default_is_shown_as_set() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("u").await;
@@ -381,7 +381,7 @@ async fn a_topic_may_keep_nothing_longer_than_it_has_to() {
 }
 
 #[tokio::test]
-async fn a_topic_that_compacts_says_so_and_takes_no_record_without_a_key() {
+async fn a_topic_that_compacts_is_described_as_such_and_refuses_records_without_a_key() {
     let world = World::new().await;
     let mut client = world.client().await;
     let settings = [("cleanup.policy", "compact,delete"), ("delete.retention.ms", "1000")];
@@ -472,7 +472,7 @@ async fn every_setting_of_topic_and_broker_is_shown_in_every_version() {
 }
 
 #[tokio::test]
-async fn where_a_value_comes_from_and_what_it_is_for_is_told_to_who_asks() {
+async fn source_and_documentation_of_a_setting_are_returned_on_request() {
     let settings = Settings { auto_create_partitions: 3, ..Settings::default() };
     let world = World::with(settings).await;
     let mut client = world.client().await;
@@ -547,7 +547,7 @@ async fn partitions_are_added() {
 }
 
 #[tokio::test]
-async fn partitions_are_added_where_every_one_of_them_is_said_to_be_here() {
+async fn partitions_are_added_when_each_is_assigned_to_this_broker() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("t").await;
@@ -568,7 +568,7 @@ async fn partitions_are_added_where_every_one_of_them_is_said_to_be_here() {
 }
 
 #[tokio::test]
-async fn deleted_records_are_gone_for_readers_at_once() {
+async fn readers_miss_deleted_records_at_once() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("t").await;
@@ -617,7 +617,7 @@ async fn topics_are_deleted_by_name_and_by_id_and_event_stores_are_not() {
 }
 
 #[tokio::test]
-async fn sizes_producers_epochs_and_the_cluster_are_told() {
+async fn sizes_producers_epochs_and_the_cluster_are_described() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("t").await;

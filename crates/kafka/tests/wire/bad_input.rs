@@ -73,7 +73,7 @@ fn claiming<R: Request>(version: i16, before: &[u8]) -> BytesMut {
 }
 
 #[tokio::test]
-async fn an_array_that_claims_more_than_it_has_takes_no_memory() {
+async fn an_array_that_claims_more_items_than_it_has_allocates_no_memory() {
     let world = World::new().await;
     let frames = [
         claiming::<MetadataRequest>(1, b""),

@@ -148,7 +148,7 @@ async fn others_are_served_while_batches_are_unpacked_to_look_for_times() {
 }
 
 #[tokio::test]
-async fn a_batch_is_looked_through_for_a_time_up_to_a_limit_and_then_listed_from_its_start() {
+async fn a_batch_is_searched_for_a_time_up_to_a_limit_and_beyond_it_found_by_its_start() {
     let world = World::new().await;
     let mut client = world.client().await;
     for (topic, bytes, found) in [
@@ -165,7 +165,7 @@ async fn a_batch_is_looked_through_for_a_time_up_to_a_limit_and_then_listed_from
 }
 
 #[tokio::test]
-async fn a_topic_that_compacts_takes_no_compressed_batch_whose_keys_it_can_not_read() {
+async fn a_topic_that_compacts_refuses_compressed_batches_with_unreadable_keys() {
     let world = World::new().await;
     let settings = TopicSettings { cleanup: Cleanup::Compact, ..TopicSettings::default() };
     world.database.topic("t").create_with(1, settings).expect("created");
@@ -228,7 +228,7 @@ fn written(world: &World) -> usize {
 }
 
 #[tokio::test]
-async fn what_a_producer_sent_is_not_unpacked_any_more_once_it_has_gone() {
+async fn a_batch_of_a_disconnected_producer_is_not_decompressed() {
     // To unpack all of them takes many times longer than the server works for a client that closed
     // its side.
     const PARTITIONS: u32 = 400;
@@ -259,7 +259,7 @@ fn taken(world: &World) -> u64 {
 }
 
 #[tokio::test]
-async fn what_a_producer_sent_ahead_is_not_unpacked_any_more_once_it_has_gone() {
+async fn queued_batches_of_a_disconnected_producer_are_not_decompressed() {
     // As above.
     const REQUESTS: u64 = 400;
     let world = compacting(1).await;
@@ -277,7 +277,7 @@ async fn what_a_producer_sent_ahead_is_not_unpacked_any_more_once_it_has_gone() 
 }
 
 #[tokio::test]
-async fn what_producers_that_want_no_answer_left_behind_has_the_steps_of_one_request() {
+async fn unfinished_requests_without_acks_share_the_steps_of_one_request() {
     const PRODUCERS: u64 = 3;
     const REQUESTS: u64 = 60;
     // The default steps cover some batches of one request, so each request alone has enough.
@@ -294,7 +294,7 @@ async fn what_producers_that_want_no_answer_left_behind_has_the_steps_of_one_req
 }
 
 #[tokio::test]
-async fn a_producer_that_sent_more_than_can_come_through_is_answered_between_and_seen_to_have_gone() {
+async fn a_producer_that_sends_more_than_the_server_reads_ahead_is_answered_and_its_disconnect_noticed() {
     let world = compacting(1).await;
     let mut client = world.client().await;
     // The request is so large that the end of the stream does not arrive before most of it is read.

@@ -49,7 +49,7 @@ fn compact(database: &Database) {
 }
 
 #[tokio::test]
-async fn what_is_left_of_batches_is_fetched_under_its_offsets_and_with_its_times() {
+async fn the_remaining_records_of_a_batch_keep_their_offsets_and_times() {
     let directory = tempfile::tempdir().expect("a directory");
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(100_000)));
     let builder = Database::builder(directory.path()).durability(Durability::Os).segment_bytes(64 << 10);

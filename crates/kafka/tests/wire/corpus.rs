@@ -74,7 +74,7 @@ async fn requests_of_other_clients_are_understood() {
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn damaged_requests_of_other_clients_harm_nobody() {
+async fn damaged_requests_of_other_clients_harm_no_client() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         PANICKED.store(true, Ordering::SeqCst);

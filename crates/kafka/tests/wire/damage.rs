@@ -83,7 +83,7 @@ async fn fetched(client: &mut Client, offset: i64) -> (Vec<i64>, i16, i64) {
 }
 
 #[tokio::test]
-async fn the_batches_before_a_damaged_one_are_served_and_those_behind_it() {
+async fn the_batches_before_and_after_a_damaged_one_are_served() {
     let (world, mut client) = damaged(BATCHES, &[3]).await;
     assert_eq!(fetched(&mut client, 0).await, (vec![0, 1, 2], 0, 20));
     assert_eq!(fetched(&mut client, 2).await, (vec![2], 0, 20));
@@ -98,7 +98,7 @@ async fn the_batches_before_a_damaged_one_are_served_and_those_behind_it() {
 }
 
 #[tokio::test]
-async fn a_partition_whose_first_batch_is_damaged_is_read_behind_it_and_at_its_end() {
+async fn a_partition_with_a_damaged_first_batch_is_read_after_it_and_at_its_end() {
     let (_world, mut client) = damaged(BATCHES, &[0]).await;
     assert_eq!(fetched(&mut client, 0).await.1, ResponseError::KafkaStorageError.code());
     assert_eq!(fetched(&mut client, 1).await, ((1..20).collect(), 0, 20));
@@ -108,7 +108,7 @@ async fn a_partition_whose_first_batch_is_damaged_is_read_behind_it_and_at_its_e
 }
 
 #[tokio::test]
-async fn a_partition_whose_last_batch_is_damaged_is_read_up_to_it_and_goes_on_behind_it() {
+async fn a_partition_with_a_damaged_last_batch_is_read_up_to_it_and_continues_after_it() {
     let (_world, mut client) = damaged(3, &[2]).await;
     // The end of the partition can't be read, so it counts as the end of the readable part.
     assert_eq!(fetched(&mut client, 0).await, (vec![0, 1], 0, 2));
@@ -138,7 +138,7 @@ async fn damaged_queue(jobs: usize, numbers: &[usize]) -> (World, Client) {
 }
 
 #[tokio::test]
-async fn of_a_queue_whose_first_event_is_damaged_the_others_are_read_and_its_end_is_known() {
+async fn a_queue_with_a_damaged_first_event_is_read_after_it_and_its_end_is_known() {
     let (_world, mut client) = damaged_queue(BATCHES, &[0]).await;
     // One entry has the first job's event and the event of the queue's creation.
     let (first, next) = (list(&mut client, "jobs.q", -2).await, list(&mut client, "jobs.q", -1).await);
@@ -148,7 +148,7 @@ async fn of_a_queue_whose_first_event_is_damaged_the_others_are_read_and_its_end
 }
 
 #[tokio::test]
-async fn of_a_queue_whose_last_event_is_damaged_the_others_are_read() {
+async fn a_queue_with_a_damaged_last_event_is_read_up_to_it() {
     let (world, mut client) = damaged_queue(3, &[2]).await;
     let fetched = client.fetch("jobs.q", 0).await;
     assert_eq!(values(&fetched).last().map(|(offset, _)| *offset), Some(2));

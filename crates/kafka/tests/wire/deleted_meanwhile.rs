@@ -49,7 +49,7 @@ fn error(data: &PartitionData) -> Option<ResponseError> {
 }
 
 #[tokio::test]
-async fn a_fetch_whose_records_are_deleted_while_it_waits_is_told_at_once() {
+async fn a_waiting_fetch_is_answered_at_once_when_its_records_are_deleted() {
     let world = World::new().await;
     let mut writer = world.client().await;
     let mut reader = waiting(&world, &mut writer).await;
@@ -59,7 +59,7 @@ async fn a_fetch_whose_records_are_deleted_while_it_waits_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_fetch_that_goes_on_waiting_tells_where_the_partition_begins_when_it_is_answered() {
+async fn a_fetch_that_continues_to_wait_returns_the_current_start_of_the_partition() {
     let world = World::new().await;
     let mut writer = world.client().await;
     let mut reader = waiting(&world, &mut writer).await;
@@ -71,7 +71,7 @@ async fn a_fetch_that_goes_on_waiting_tells_where_the_partition_begins_when_it_i
 }
 
 #[tokio::test]
-async fn a_fetch_whose_topic_is_deleted_while_it_waits_is_told_at_once() {
+async fn a_waiting_fetch_is_answered_at_once_when_its_topic_is_deleted() {
     let world = World::new().await;
     let mut writer = world.client().await;
     let mut by_name = waiting(&world, &mut writer).await;
@@ -86,7 +86,7 @@ async fn a_fetch_whose_topic_is_deleted_while_it_waits_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_fetch_by_name_goes_on_with_the_topic_that_has_the_name_now() {
+async fn a_fetch_by_name_continues_with_the_topic_that_has_the_name_now() {
     let world = World::new().await;
     let (mut reader, mut writer) = (world.client().await, world.client().await);
     writer.topic("t").await;
@@ -104,7 +104,7 @@ async fn a_fetch_by_name_goes_on_with_the_topic_that_has_the_name_now() {
 }
 
 #[tokio::test]
-async fn a_fetch_whose_events_are_let_go_of_while_it_waits_is_told_at_once() {
+async fn a_waiting_fetch_is_answered_at_once_when_its_events_are_trimmed() {
     let world = World::new().await;
     let store = world.database.events("s");
     store.append(["A", "B", "C"].map(NewEvent::new)).expect("events");

@@ -44,7 +44,7 @@ async fn an_event_is_a_record_with_type_tags_id_and_metadata_as_headers() {
 }
 
 #[tokio::test]
-async fn it_begins_at_1_and_ends_behind_the_last_event() {
+async fn the_topic_of_a_store_begins_at_1_and_ends_after_the_last_event() {
     let world = World::new().await;
     let mut client = world.client().await;
     world.database.events("air/flights").append([NewEvent::new("A"), NewEvent::new("B")]).expect("events");
@@ -58,7 +58,7 @@ async fn it_begins_at_1_and_ends_behind_the_last_event() {
 }
 
 #[tokio::test]
-async fn a_consumer_that_begins_at_0_gets_the_first_event_and_all_behind_it() {
+async fn a_consumer_that_begins_at_0_gets_every_event() {
     let world = World::new().await;
     let mut client = world.client().await;
     let flights = world.database.events("air/flights");
@@ -106,7 +106,7 @@ async fn a_fetch_that_waits_is_answered_by_the_append() {
 }
 
 #[tokio::test]
-async fn a_fetch_takes_no_more_bytes_than_it_asks_for_but_always_one_event() {
+async fn a_fetch_returns_at_most_the_requested_bytes_but_always_one_event() {
     let world = World::new().await;
     let data = "x".repeat(1000);
     let tags: Vec<String> = (0..64).map(|number| format!("tag:{number:04}")).collect();

@@ -34,7 +34,7 @@ async fn a_fetch_that_waits_is_answered_by_the_write_itself() {
 }
 
 #[tokio::test]
-async fn a_fetch_that_waits_is_not_woken_by_what_is_written_elsewhere() {
+async fn a_waiting_fetch_is_not_woken_by_writes_to_other_partitions() {
     let world = World::new().await;
     let (mut one, mut other, mut writer) = (world.client().await, world.client().await, world.client().await);
     for topic in ["t", "u"] {
@@ -112,7 +112,7 @@ async fn a_client_that_leaves_while_its_fetch_waits_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_request_behind_a_fetch_that_waits_is_answered_behind_it() {
+async fn a_request_after_a_waiting_fetch_is_answered_after_it() {
     let world = World::new().await;
     let (mut reader, mut writer) = (world.client().await, world.client().await);
     writer.topic("t").await;
@@ -126,7 +126,7 @@ async fn a_request_behind_a_fetch_that_waits_is_answered_behind_it() {
 }
 
 #[tokio::test]
-async fn a_fetch_takes_no_more_than_it_asks_for_but_always_one_batch() {
+async fn a_fetch_returns_at_most_the_requested_bytes_but_always_one_batch() {
     let world = World::with(Settings { auto_create_partitions: 2, ..Settings::default() }).await;
     let mut client = world.client().await;
     client.topic("t").await;
@@ -155,7 +155,7 @@ async fn a_fetch_takes_no_more_than_it_asks_for_but_always_one_batch() {
 }
 
 #[tokio::test]
-async fn an_offset_out_of_range_is_told_and_the_end_is_not() {
+async fn an_offset_beyond_the_end_is_out_of_range_and_the_end_is_not() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("t").await;
@@ -169,7 +169,7 @@ async fn an_offset_out_of_range_is_told_and_the_end_is_not() {
 }
 
 #[tokio::test]
-async fn epochs_and_sessions_that_never_were_are_told() {
+async fn unknown_epochs_and_sessions_have_an_error_code() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("t").await;

@@ -51,7 +51,7 @@ impl Storage for SmallDisk {
 }
 
 #[tokio::test]
-async fn who_writes_to_a_full_disk_is_told_and_goes_on_when_there_is_room() {
+async fn a_writer_to_a_full_disk_gets_an_error_and_continues_when_there_is_space() {
     const TRIES: i32 = 100;
     for durability in [Durability::Os, Durability::Sync] {
         let small = Arc::new(SmallDisk::default());

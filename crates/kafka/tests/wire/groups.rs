@@ -129,7 +129,7 @@ fn assignment(synced: &SyncGroupResponse) -> (i16, &str) {
 }
 
 #[tokio::test]
-async fn two_members_share_and_a_third_makes_them_share_anew() {
+async fn two_members_share_the_partitions_and_a_third_causes_a_new_assignment() {
     let world = World::with(quick()).await;
     let (mut a, mut b, mut c) = (world.client().await, world.client().await, world.client().await);
     a.topic("t").await;
@@ -191,7 +191,7 @@ async fn a_silent_member_is_taken_out_and_fenced() {
 }
 
 #[tokio::test]
-async fn a_leader_that_does_not_share_out_holds_nobody_up_for_ever() {
+async fn a_leader_that_assigns_no_partitions_does_not_block_its_group_forever() {
     let world = World::with(quick()).await;
     let mut a = world.client().await;
     let told = a.call(9, &joining("")).await;
@@ -289,7 +289,7 @@ async fn a_negative_offset_is_kept_as_it_is_and_nothing_counts_as_read() {
 }
 
 #[tokio::test]
-async fn offsets_and_generations_go_on_after_a_restart_and_members_join_anew() {
+async fn offsets_and_generations_continue_after_a_restart_and_members_join_again() {
     let world = World::with(quick()).await;
     world.database.events("air/flights").append([NewEvent::new("Departed")]).expect("an event");
     let mut client = world.client().await;
@@ -531,7 +531,7 @@ async fn new_groups_instances_and_protocols_have_no_control_characters_and_group
 
 /// In a database from an earlier version.
 #[tokio::test]
-async fn a_group_of_another_name_in_the_log_goes_on() {
+async fn a_group_of_another_name_in_the_log_continues() {
     let world = World::earlier().await;
     let mut client = world.client().await;
     let joined = client.call(3, &joining("").with_group_id(text("a\nb").into())).await;

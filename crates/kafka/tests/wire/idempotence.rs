@@ -33,7 +33,7 @@ impl Client {
 }
 
 #[tokio::test]
-async fn what_is_sent_again_is_stored_once_also_behind_a_restart() {
+async fn a_repeated_batch_is_stored_once_also_after_a_restart() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("t").await;

@@ -25,7 +25,7 @@ fn live(world: &World, jobs: usize) {
 }
 
 #[tokio::test]
-async fn what_happens_to_a_job_is_a_record_with_its_id_as_the_key() {
+async fn each_life_cycle_event_of_a_job_is_a_record_with_its_id_as_the_key() {
     let world = World::new().await;
     live(&world, 1);
     let mut client = world.client().await;
@@ -103,7 +103,7 @@ async fn it_can_not_be_produced_to() {
 }
 
 #[tokio::test]
-async fn how_far_a_group_has_read_a_queue_is_told_with_its_name() {
+async fn the_offset_of_a_group_in_a_queue_is_returned_with_its_name() {
     let world = World::new().await;
     live(&world, 1);
     let mut client = world.client().await;

@@ -34,7 +34,7 @@ async fn the_broker_is_where_the_client_reached_it() {
 }
 
 #[tokio::test]
-async fn the_advertised_address_is_told_instead() {
+async fn the_advertised_address_replaces_the_address_of_the_connection() {
     let advertised = vec![AdvertisedAddress { host: "quire.example".to_owned(), port: 19092 }];
     let world = World::with(Settings { advertised, ..Settings::default() }).await;
     let response = world.client().await.call(12, &about("t")).await;
@@ -58,7 +58,7 @@ async fn asking_creates_a_topic_when_client_and_settings_allow_it() {
 }
 
 #[tokio::test]
-async fn all_topics_are_those_that_are_there_and_the_event_stores() {
+async fn a_request_for_all_topics_returns_existing_topics_and_event_stores() {
     let world = World::new().await;
     let mut client = world.client().await;
     for topic in ["b", "a"] {
@@ -75,7 +75,7 @@ async fn all_topics_are_those_that_are_there_and_the_event_stores() {
 
 /// In a database from an earlier version.
 #[tokio::test]
-async fn of_objects_that_share_a_topic_name_one_is_listed() {
+async fn one_of_several_objects_with_one_topic_name_is_listed() {
     let world = World::earlier().await;
     let all = world.client().await.call(12, &MetadataRequest::default().with_topics(None)).await;
     assert_eq!(names(&all), ["jobs.mail.out", "pay.orders", "air.flights"]);
@@ -95,7 +95,7 @@ fn codes(response: &MetadataResponse) -> BTreeMap<i16, usize> {
 }
 
 #[tokio::test]
-async fn one_request_creates_a_bounded_number_of_topics_and_says_so_of_the_others() {
+async fn one_request_creates_a_bounded_number_of_topics_and_reports_the_others() {
     let settings = Settings { auto_create_per_second: 1_000_000, ..Settings::default() };
     let world = World::with(settings).await;
     let mut client = world.client().await;

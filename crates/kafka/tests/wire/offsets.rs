@@ -62,7 +62,7 @@ async fn the_record_with_the_latest_time_is_listed() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_and_what_is_no_time_have_a_code() {
+async fn a_missing_topic_and_an_invalid_time_have_a_code() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("t").await;

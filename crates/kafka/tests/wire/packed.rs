@@ -30,7 +30,7 @@ fn fill(path: &std::path::Path) {
 }
 
 #[tokio::test]
-async fn what_is_packed_is_fetched_whole_however_little_may_stay_unpacked() {
+async fn packed_batches_are_fetched_whole_however_little_may_stay_unpacked() {
     let mut seen = Vec::new();
     let mut directory = tempfile::tempdir().expect("a directory");
     fill(directory.path());

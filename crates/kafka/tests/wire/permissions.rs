@@ -932,7 +932,7 @@ async fn a_topic_that_shows_a_store_is_checked_as_the_store() {
 }
 
 #[tokio::test]
-async fn topics_are_created_automatically_only_if_the_setting_says_so() {
+async fn topics_are_created_automatically_only_if_the_setting_allows_it() {
     for (auto_create_topics, created) in [(None, false), (Some(true), true)] {
         let world = World::with(Settings { auto_create_topics, ..Settings::default() }).await;
         let database = &world.database;

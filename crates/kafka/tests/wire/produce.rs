@@ -12,7 +12,7 @@ use quire_kafka::Settings;
 use crate::support::{World, batch, batches, compressed, fetching, producing, resealed, values};
 
 #[tokio::test]
-async fn what_is_produced_is_fetched_with_its_offsets() {
+async fn produced_records_are_fetched_with_their_offsets() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("t").await;
@@ -68,7 +68,7 @@ async fn a_records_field_may_hold_several_batches() {
 }
 
 #[tokio::test]
-async fn what_a_producer_did_wrong_has_a_code_that_says_so() {
+async fn each_error_of_a_producer_has_its_code() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("t").await;
@@ -142,7 +142,7 @@ async fn records_that_no_consumer_could_read_are_refused() {
 }
 
 #[tokio::test]
-async fn a_program_with_the_database_is_told_which_batch_it_can_not_read_and_why() {
+async fn a_program_with_the_database_learns_which_batch_is_unreadable_and_why() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("t").await;
@@ -204,7 +204,7 @@ async fn a_batch_larger_than_a_commit_is_too_large() {
 }
 
 #[tokio::test]
-async fn acks_decide_who_is_answered() {
+async fn acks_decide_which_producers_get_a_response() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("t").await;

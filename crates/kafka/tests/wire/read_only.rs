@@ -71,7 +71,7 @@ async fn changes(client: &mut Client, topic: &str) -> Vec<(&'static str, Option<
 }
 
 #[tokio::test]
-async fn what_is_done_to_topics_is_refused_of_stores_and_queues_with_what_to_use_instead() {
+async fn changes_of_topics_are_refused_for_stores_and_queues_with_an_alternative() {
     let world = World::new().await;
     world.database.events("air/flights").append([NewEvent::new("Departed")]).expect("an event");
     world.database.queue("air/delays").enqueue(JobSpec::new(b"late")).expect("a job");

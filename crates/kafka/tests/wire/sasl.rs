@@ -200,7 +200,7 @@ async fn a_wrong_credential_is_one_error_and_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn requests_that_are_not_due_are_illegal_and_other_mechanisms_are_refused_with_those_offered() {
+async fn requests_out_of_order_are_illegal_and_unknown_mechanisms_are_refused_with_the_offered_ones() {
     let (world, _) = enabled().await;
     let mut client = world.client().await;
     assert_eq!(client.authenticate(2, plain("ann", PASSWORD)).await.error_code, ILLEGAL_SASL_STATE);

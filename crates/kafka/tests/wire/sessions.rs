@@ -40,7 +40,7 @@ async fn with_partitions() -> (World, Client) {
 }
 
 #[tokio::test]
-async fn a_session_answers_what_is_new_of_what_was_named_once() {
+async fn a_session_returns_new_records_of_the_partitions_named_at_its_start() {
     let (world, mut client) = with_partitions().await;
     let begun = client.call(12, &naming("t", &[(0, 0), (1, 0), (2, 0)]).with_session_epoch(0)).await;
     assert_eq!(answered(&begun), [(0, 0), (1, 0), (2, 0)]);
@@ -68,7 +68,7 @@ async fn a_session_answers_what_is_new_of_what_was_named_once() {
 }
 
 #[tokio::test]
-async fn a_request_of_another_session_or_out_of_turn_is_told() {
+async fn a_request_of_another_session_or_epoch_has_an_error_code() {
     let (world, mut client) = with_partitions().await;
     let first = client.call(12, &naming("t", &[(0, 0)]).with_session_epoch(0)).await.session_id;
     let mut code = async |id, epoch| {
@@ -91,7 +91,7 @@ async fn a_request_of_another_session_or_out_of_turn_is_told() {
 }
 
 #[tokio::test]
-async fn every_partition_of_a_session_has_its_turn_however_little_room_there_is() {
+async fn every_partition_of_a_session_has_its_turn_however_small_the_response() {
     let (_world, mut client) = with_partitions().await;
     for partition in [0, 1, 2] {
         produce(&mut client, partition).await;

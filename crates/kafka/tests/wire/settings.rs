@@ -23,7 +23,7 @@ async fn a_request_longer_than_a_frame_may_be_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn a_fetch_takes_no_more_than_the_server_allows() {
+async fn a_fetch_returns_at_most_the_bytes_that_the_server_allows() {
     let world = World::with(Settings { fetch_bytes_max: 2500, ..Settings::default() }).await;
     let mut client = world.client().await;
     client.topic("t").await;
@@ -97,7 +97,7 @@ async fn the_longest_idle_connection_of_an_address_gives_its_place_to_a_new_one(
 }
 
 #[tokio::test]
-async fn a_client_that_takes_no_answer_is_closed() {
+async fn a_client_that_reads_no_response_is_closed() {
     let world = World::with(Settings { idle_timeout_ms: 200, ..Settings::default() }).await;
     let mut client = world.client().await;
     client.topic("t").await;
@@ -154,7 +154,7 @@ async fn one_connection_more_than_there_may_be_is_closed_and_a_place_is_free_aga
 }
 
 #[tokio::test]
-async fn an_answer_is_no_larger_than_there_is_memory_for() {
+async fn a_response_is_no_larger_than_the_available_memory() {
     let settings = Settings { frame_bytes_max: 64 << 10, memory_bytes_max: 1 << 20, ..Settings::default() };
     let world = World::with(settings).await;
     let mut client = world.client().await;

@@ -60,7 +60,7 @@ async fn a_fetch_waits_for_the_memory_of_its_first_batch_also_when_that_is_more_
 }
 
 #[tokio::test]
-async fn a_batch_is_unpacked_when_there_is_memory_and_the_client_is_told_to_retry_otherwise() {
+async fn a_batch_is_decompressed_when_there_is_memory_and_otherwise_the_client_must_retry() {
     const TIMED_OUT: i16 = 7;
     // Memory for the large batch and less than one client's share in addition.
     let (world, mut other) = world_of(LARGE_BYTES * 11 / 10, 600_000).await;
@@ -79,7 +79,7 @@ async fn a_batch_is_unpacked_when_there_is_memory_and_the_client_is_told_to_retr
 }
 
 #[tokio::test]
-async fn who_does_not_read_its_answer_is_closed_when_another_fetch_waits_for_its_memory() {
+async fn a_client_that_does_not_read_its_response_is_closed_when_another_fetch_waits_for_its_memory() {
     let (world, mut other) = world(600_000).await;
     let mut unread = world.client().await;
     unread.send(12, &fetching("t", 0)).await;
@@ -89,7 +89,7 @@ async fn who_does_not_read_its_answer_is_closed_when_another_fetch_waits_for_its
 }
 
 #[tokio::test]
-async fn a_fetch_that_waits_for_the_memory_of_a_request_behind_it_is_answered_without_records() {
+async fn a_fetch_that_waits_for_the_memory_of_a_later_request_is_answered_without_records() {
     let (world, mut other) = world(IDLE_MS).await;
     other.topic("u").await;
     let request = producing("u", 0, &batch(&[&"y".repeat(LARGE_BYTES)]));
@@ -110,7 +110,7 @@ async fn a_fetch_that_waits_for_the_memory_of_a_request_behind_it_is_answered_wi
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_fetch_waits_for_its_memory_too_and_has_it_until_it_is_read() {
+async fn a_response_other_than_a_fetch_claims_its_memory_too_until_it_is_read() {
     let (world, mut other) = world(600_000).await;
     // At least 26 bytes each.
     let partitions = u32::try_from((MEMORY_BYTES - LARGE_BYTES) / 26 / MANY.len()).expect("a number") + 1;

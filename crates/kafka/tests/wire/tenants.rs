@@ -98,7 +98,7 @@ fn has(bytes: &[u8], text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn no_read_tells_an_object_of_another_tenant_from_one_that_does_not_exist() {
+async fn no_read_distinguishes_an_object_of_another_tenant_from_a_missing_one() {
     let world = World::with(Settings::default()).await;
     fill(&world.database, RIVAL);
     fill(&world.database, OWN);

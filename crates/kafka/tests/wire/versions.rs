@@ -26,7 +26,7 @@ fn page() -> Vec<(ApiKey, i16, i16)> {
 }
 
 #[tokio::test]
-async fn what_is_offered_is_told_in_every_version() {
+async fn every_version_of_apiversions_lists_the_offered_apis() {
     let world = World::new().await;
     let mut client = world.client().await;
     for version in 0..=4 {

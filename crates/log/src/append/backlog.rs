@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_stored_in_place_behind_some_and_from_the_first_on_after_many() {
+    fn records_are_stored_in_place_after_a_few_others_and_from_the_first_one_after_many() {
         let mut backlog = Backlog::default();
         assert_eq!([1, 64, 65, 128].map(|records| in_place(&mut backlog, records)), [0, 0, 1, 64]);
         assert_eq!(in_place(&mut backlog, 1000), 1000 - 64, "before it there were not many");

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_wakes_those_whom_it_covers_and_somebody_who_leads_the_next() {
+    fn a_sync_round_wakes_the_waiters_it_covers_and_a_leader_of_the_next_round() {
         let (shared, (sender, woken)) = (Arc::<Shared>::default(), mpsc::channel());
         shared.begin(2);
         for position in 1..=2 {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_woken_to_lead_and_need_not_passes_it_on() {
+    fn a_woken_leader_without_work_passes_the_lead_on() {
         let (shared, (sender, woken)) = (Arc::<Shared>::default(), mpsc::channel());
         shared.begin(0);
         for position in 1..=5 {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_while_none_runs_sleeps_for_the_next() {
+    fn a_caller_between_two_rounds_sleeps_until_the_next_one() {
         let (shared, (sender, woken)) = (Arc::<Shared>::default(), mpsc::channel());
         sleeper(&shared, 1, &sender, |_| {});
         let watching = shared.rounds.lock().unwrap().join(Position::new(2), &shared.cohorts);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn when_there_are_no_more_rounds_nobody_sleeps_on() {
+    fn no_thread_sleeps_on_after_the_last_round() {
         let (shared, (sender, woken)) = (Arc::<Shared>::default(), mpsc::channel());
         shared.begin(1);
         for position in 1..=3 {

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_were_answered_are_waited_for_until_they_are_back() {
+    fn answered_callers_are_awaited_until_they_return() {
         let mut delay = SyncDelay::default();
         for _ in 0..3 {
             assert_eq!(next_sync(&mut delay, 8, 16, 10), SyncStart::AllReturned(8));
@@ -222,17 +222,17 @@ mod tests {
     }
 
     #[test]
-    fn records_that_nobody_waits_for_bring_nobody_back() {
+    fn records_without_a_waiter_wake_no_thread() {
         assert_eq!(next_sync(&mut SyncDelay::default(), 1_000, 0, 10), SyncStart::AllReturned(1));
     }
 
     #[test]
-    fn who_made_the_sync_is_waited_for_like_those_it_woke() {
+    fn the_caller_of_a_sync_is_awaited_like_the_callers_it_woke() {
         assert_eq!(next_sync(&mut SyncDelay::default(), 8, 7, 10), SyncStart::AllReturned(8));
     }
 
     #[test]
-    fn who_does_not_come_is_waited_for_ever_more_rarely() {
+    fn an_absent_caller_is_awaited_ever_more_rarely() {
         let mut delay = SyncDelay::default();
         let waits = |delay: &mut SyncDelay| next_sync(delay, 8, 16, 99) == SyncStart::TimedOut(6);
         let waits: Vec<usize> = (0..300).filter(|_| waits(&mut delay)).collect();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_who_does_not_come_is_waited_for_as_long_as_others_do() {
+    fn a_late_caller_is_awaited_for_as_long_as_others_arrive() {
         let mut delay = SyncDelay::default();
         delay.answered(8, 16, Position::ZERO, 0, TOOK_NS);
         let watch = |left| Next::Watch(Duration::from_nanos(left));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_long_after_the_last_sync_waits_for_nobody() {
+    fn a_caller_long_after_the_last_sync_waits_for_no_other_caller() {
         let mut delay = SyncDelay::default();
         delay.answered(8, 16, Position::ZERO, 0, TOOK_NS);
         assert_eq!(delay.next(Position::new(1), || PATIENCE_NS), Next::Begin);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn who_watches_and_leaves_has_another_watch() {
+    fn a_watcher_that_leaves_gets_another_watch() {
         let mut delay = SyncDelay::default();
         delay.answered(8, 16, Position::ZERO, 0, TOOK_NS);
         let watch = |left| Next::Watch(Duration::from_nanos(left));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_sync_of_a_minute_makes_nobody_wait_for_minutes() {
+    fn a_first_sync_that_takes_a_minute_does_not_make_later_callers_wait_minutes() {
         let mut delay = SyncDelay::default();
         delay.answered(8, 16, Position::ZERO, 0, 60_000_000_000);
         assert_eq!(delay.next(Position::new(1), || 0), Next::Watch(Duration::from_nanos(PATIENCE_SYNCS * SYNC_NS_MAX)));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stands_still_holds_nobody_up_for_ever() {
+    fn a_stopped_clock_blocks_no_thread_forever() {
         let mut delay = SyncDelay::default();
         delay.answered(8, 16, Position::ZERO, 0, TOOK_NS);
         assert!(matches!(delay.next(Position::ZERO, || 0), Next::Watch(_)));

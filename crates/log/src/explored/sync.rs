@@ -148,7 +148,7 @@ fn records_synced_by_another_process_delay_no_waiter() {
 }
 
 #[test]
-fn a_caller_whose_own_sync_is_about_to_publish_is_not_behind() {
+fn a_caller_whose_own_sync_is_about_to_publish_does_not_wait() {
     in_every_order(2, || {
         let group = Group::new(Machine::new(1), 1);
         let looks = {

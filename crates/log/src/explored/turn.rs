@@ -131,7 +131,7 @@ fn a_process_that_takes_turn_after_turn_hands_over_to_a_waiter() {
 }
 
 #[test]
-fn a_turn_that_was_handed_to_a_dead_waiter_goes_on() {
+fn a_turn_that_was_handed_to_a_dead_waiter_passes_on() {
     in_every_order(3, || {
         let (machine, done) = (Machine::new(3), Arc::<Done>::default());
         let [own, dies] = [(); 2].map(|()| machine.open());

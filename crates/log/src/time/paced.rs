@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_stands_still_is_not_trusted() {
+    fn a_stopped_counter_is_not_trusted() {
         let machine = Machine::begun(0);
         for _ in 0..100 {
             machine.nanos.set(machine.nanos.get() + 100_000);

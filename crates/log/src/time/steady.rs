@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_no_earlier_than_a_record_of_another_process() {
+    fn the_paced_time_is_no_earlier_than_a_record_of_another_process() {
         let (clock, steady) = steady();
         steady.not_before(at(900));
         assert_eq!(steady.now(), at(1000));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn during_a_short_step_back_the_time_stands_still() {
+    fn the_time_does_not_advance_during_a_short_step_back() {
         let (clock, steady) = steady();
         clock.step(Timestamp::from_micros(at(1000).as_micros() - STEP_MICROS));
         assert_eq!(steady.now(), at(1000));

@@ -85,7 +85,7 @@ fn a_checkpoint_of_truncated_records_is_not_used_and_can_be_replaced() {
 }
 
 #[test]
-fn checkpoints_beyond_the_end_say_that_records_are_lost_and_without_them_new_ones_are_kept() {
+fn checkpoints_beyond_the_end_prove_lost_records_and_without_them_new_checkpoints_are_kept() {
     let (shard, mut opened) = filled(Durability::Os, 0);
     save(&mut opened, 20);
     save(&mut opened, 21);

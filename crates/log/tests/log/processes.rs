@@ -339,7 +339,7 @@ fn a_log_without_its_control_file_cannot_be_joined() {
 }
 
 #[test]
-fn a_log_is_opened_64_times_and_no_more() {
+fn a_log_has_at_most_64_openings() {
     let (shard, _opened) = filled(Durability::Os, 1);
     let all: Vec<_> = (1..64).map(|_| shard.open()).collect();
     assert!(matches!(shard.try_open(), Err(Error::InUse { .. })));

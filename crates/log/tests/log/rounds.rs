@@ -74,7 +74,7 @@ fn ready(durability: Durability) -> Shard {
 }
 
 #[test]
-fn nothing_goes_before_everyone_holds_it_and_whoever_read_before_reads_on() {
+fn no_file_is_removed_before_every_process_holds_its_successor_and_earlier_readers_continue() {
     for durability in BOTH {
         let shard = ready(durability);
         let mut first = open_alone(&shard);
@@ -120,7 +120,7 @@ fn nothing_goes_before_everyone_holds_it_and_whoever_read_before_reads_on() {
 }
 
 #[test]
-fn a_segment_that_is_lost_keeps_nobody_from_holding_and_rewriting_those_around_it() {
+fn a_lost_segment_does_not_prevent_rewriting_its_neighbours() {
     let spoil: [fn(&std::path::Path); 2] = [
         |segment| fs::remove_file(segment).unwrap(),
         |segment| File::options().write(true).open(segment).unwrap().write_all_at(&[0; 64], 0).unwrap(),
@@ -166,7 +166,7 @@ fn a_segment_that_is_lost_keeps_nobody_from_holding_and_rewriting_those_around_i
 }
 
 #[test]
-fn disk_space_comes_back_when_the_last_reader_of_it_goes() {
+fn disk_space_is_freed_when_its_last_reader_closes() {
     let shard = ready(Durability::Os);
     let (mut first, mut second) = (open_alone(&shard), open_alone(&shard));
     let reader = second.log.reader();
@@ -191,7 +191,7 @@ fn disk_space_comes_back_when_the_last_reader_of_it_goes() {
 }
 
 #[test]
-fn who_opens_the_log_or_leaves_it_in_a_round_is_asked_or_not_waited_for() {
+fn a_process_that_opens_the_log_in_a_round_is_asked_and_one_that_closes_it_is_not_awaited() {
     let shard = ready(Durability::Sync);
     let (first, mut second) = (open_alone(&shard), open_alone(&shard));
     assert_eq!(compact(&first).unwrap(), Compaction::default());
@@ -307,7 +307,7 @@ fn a_death_at_any_step_costs_the_others_nothing_and_one_of_them_compacts_on() {
 /// A process that compacts checks which processes have the log open. It still receives the
 /// publications of other processes.
 #[test]
-fn a_process_that_listens_goes_on_to_listen_while_it_compacts() {
+fn a_process_continues_to_listen_while_it_compacts() {
     const LISTENING: u64 = 32 * 8;
     let shard = ready(Durability::Os);
     let (mut first, mut second) = (open_alone(&shard), open_alone(&shard));

@@ -105,7 +105,7 @@ fn unfinished_files_are_removed() {
 }
 
 #[test]
-fn a_closed_log_leaves_no_spare_behind() {
+fn a_closed_log_leaves_no_spare_segment() {
     let (shard, opened) = filled(Durability::Os, 30);
     drop(opened);
     assert!(!shard.snapshot().files.contains_key("spare"));

@@ -124,7 +124,7 @@ fn a_log_zeroed_from_any_byte_of_its_last_record_opens_without_it() {
 }
 
 #[test]
-fn the_bytes_of_a_torn_record_that_had_been_synced_are_kept() {
+fn the_synced_bytes_of_a_torn_record_are_kept() {
     let (shard, opened) = filled(Durability::Sync, 3);
     drop(opened);
     let snapshot = shard.snapshot();
@@ -188,7 +188,7 @@ fn a_lost_segment_of_unsynced_records_is_reported() {
 }
 
 #[test]
-fn a_dropped_draft_leaves_nothing_behind() {
+fn a_dropped_draft_changes_nothing() {
     for durability in BOTH {
         let (shard, mut opened) = filled(durability, 3);
         for bytes in [0, 10, 1000, 3000, 3800, 9000] {
@@ -219,7 +219,7 @@ fn walk(reader: &impl History, tag: &str) -> impl Iterator<Item = Place> {
 }
 
 #[test]
-fn a_forgotten_draft_leaves_nothing_behind() {
+fn a_leaked_draft_changes_nothing() {
     for durability in BOTH {
         let (shard, mut opened) = filled(durability, 3);
         let (_, mut draft) = opened.writer.begin().unwrap();

@@ -60,7 +60,7 @@ fn append(event: NewEvent<'static>, conditions: Vec<Condition<'static>>) -> Part
 }
 
 #[test]
-fn a_commit_with_a_refused_part_leaves_nothing_wherever_the_part_stands_and_whichever_model_refuses() {
+fn a_commit_with_a_refused_part_changes_nothing_whichever_part_and_model_refuse() {
     let scenario = |database: &Database| {
         first(database);
         let before = everything(database);

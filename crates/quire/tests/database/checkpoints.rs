@@ -163,7 +163,7 @@ fn a_checkpoint_that_several_ask_for_at_once_is_saved_once_for_all_of_them() {
 }
 
 #[test]
-fn a_checkpoint_is_taken_by_itself_when_there_is_enough_log_behind_the_last() {
+fn a_checkpoint_is_saved_in_the_background_after_enough_log() {
     let place = Place::new();
     let open =
         |place: &Place, bytes: u64| place.builder(Durability::Os).checkpoint_bytes(bytes).open().expect("opened");

@@ -29,7 +29,7 @@ impl Drop for Done<'_> {
 }
 
 #[test]
-fn a_database_can_be_opened_again_as_soon_as_its_last_handle_is_gone() {
+fn a_database_can_be_opened_again_as_soon_as_its_last_handle_is_dropped() {
     let place = Place::new();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -63,7 +63,7 @@ fn every_clone_is_the_same_database_and_the_last_one_closes_it() {
 }
 
 #[test]
-fn closing_makes_durable_what_nobody_waited_for() {
+fn closing_makes_commits_without_a_waiter_durable() {
     let place = Place::new();
     let database = place.open(Durability::Sync);
     std::mem::drop(append(&database));

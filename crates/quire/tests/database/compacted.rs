@@ -118,7 +118,7 @@ fn the_newest_of_each_key_stays_at_its_offset_and_disk_space_comes_back() {
 }
 
 #[test]
-fn what_a_group_has_not_read_stays_whatever_its_key_if_the_topic_keeps_it() {
+fn unread_records_of_a_protecting_group_survive_compaction_by_key() {
     let (place, clock) = (Place::new(), clock());
     let mut database = builder(&place, &clock).open().expect("opened");
     let topic = database.topic("t");
@@ -188,7 +188,7 @@ fn a_consumer_passes_over_holes_and_has_lost_nothing() {
 }
 
 #[test]
-fn a_key_that_is_gone_is_told_for_as_long_as_the_topic_says() {
+fn a_tombstone_stays_for_the_time_that_the_topic_sets() {
     let place = Place::new();
     let clock = clock();
     let database = builder(&place, &clock).open().expect("opened");
@@ -339,7 +339,7 @@ impl Naive {
 }
 
 #[test]
-fn whatever_happens_the_newest_of_each_key_is_there() {
+fn a_compacted_topic_has_the_newest_record_of_each_key_after_restarts_and_kills() {
     for seed in 0..6 {
         history(seed, usize::MAX);
     }
@@ -354,7 +354,7 @@ fn the_newest_of_each_key_is_there_when_a_look_holds_only_some_keys() {
 }
 
 #[test]
-fn what_has_a_newer_record_goes_by_and_by_when_a_look_holds_only_some_keys() {
+fn superseded_records_are_deleted_step_by_step_when_a_pass_holds_only_some_keys() {
     let place = Place::new();
     let clock = clock();
     let database = builder(&place, &clock).compact_keys_max(10).compact_percent_min(1).open().expect("opened");
@@ -398,7 +398,7 @@ fn what_has_a_newer_record_goes_by_and_by_when_a_look_holds_only_some_keys() {
 }
 
 #[test]
-fn who_asks_for_a_compaction_waits_for_each_share_of_the_keys_however_few_a_look_holds() {
+fn a_requested_compaction_covers_all_keys_however_few_one_pass_holds() {
     let place = Place::new();
     let clock = clock();
     let database = builder(&place, &clock).compact_keys_max(4).open().expect("opened");
@@ -426,7 +426,7 @@ fn who_asks_for_a_compaction_waits_for_each_share_of_the_keys_however_few_a_look
 }
 
 #[test]
-fn who_asks_for_a_compaction_waits_for_each_partition_though_the_keys_of_one_are_as_many_as_a_look_holds() {
+fn a_requested_compaction_covers_each_partition_even_if_one_fills_a_pass_with_its_keys() {
     let place = Place::new();
     let clock = clock();
     let database = builder(&place, &clock).compact_keys_max(4).open().expect("opened");
@@ -452,7 +452,7 @@ fn who_asks_for_a_compaction_waits_for_each_partition_though_the_keys_of_one_are
 }
 
 #[test]
-fn what_others_did_not_let_go_of_when_it_was_looked_at_goes_the_next_time() {
+fn a_compaction_that_another_process_delayed_is_carried_out_the_next_time() {
     let place = Place::new();
     let clock = clock();
     let open = || builder(&place, &clock).compact_percent_min(1).open().expect("opened");

@@ -140,7 +140,7 @@ fn a_segment_without_its_header_keeps_no_other_from_being_compacted() {
 }
 
 #[test]
-fn where_there_is_no_room_for_what_is_left_of_many_segments_it_is_made_by_fewer() {
+fn a_compaction_without_space_for_many_segments_rewrites_fewer() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
     // Number of times that the disk has no space for the rest of segments.
@@ -176,7 +176,7 @@ fn where_there_is_no_room_for_what_is_left_of_many_segments_it_is_made_by_fewer(
 }
 
 #[test]
-fn a_queue_that_says_so_keeps_finished_jobs_longer_than_their_history_and_then_lets_them_go() {
+fn a_queue_with_a_retention_keeps_finished_jobs_longer_than_their_history_and_then_deletes_them() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
     let database = builder(&place, &clock).open().expect("opened");
@@ -277,7 +277,7 @@ fn make_foreign(file: &mut Vec<u8>) {
 }
 
 #[test]
-fn a_compacted_database_goes_on_from_the_older_checkpoint_when_the_newest_is_no_use() {
+fn a_compacted_database_opens_from_the_older_checkpoint_when_the_newest_is_unusable() {
     for spoil in [make_foreign, |file: &mut Vec<u8>| file[45] ^= 1] {
         let place = Place::new();
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
@@ -362,7 +362,7 @@ fn a_topic_of_which_the_log_holds_nothing_any_more_begins_where_it_ends() {
 }
 
 #[test]
-fn what_fails_in_the_background_is_told_until_it_succeeds() {
+fn a_failing_background_duty_is_reported_until_it_succeeds() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000_000_000_000)));
     let database = builder(&place, &clock).open().expect("opened");

@@ -54,7 +54,7 @@ fn segments(place: &Place) -> usize {
 }
 
 #[test]
-fn those_who_have_it_open_are_asked_and_answer_by_themselves() {
+fn processes_with_the_database_open_are_asked_and_answer_in_the_background() {
     for durability in [Durability::Os, Durability::Sync] {
         let place = Place::new();
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
@@ -129,7 +129,7 @@ fn without_threads_they_answer_when_they_look_for_their_duties() {
 }
 
 #[test]
-fn whom_a_compaction_waits_for_is_told_for_as_long_as_it_waits() {
+fn a_compaction_names_the_process_that_it_waits_for_while_it_waits() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
     // This process does not answer by itself, like a stopped process.

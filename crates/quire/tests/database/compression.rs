@@ -58,7 +58,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_codec_is_read_and_what_is_none_is_an_error_behind_what_can_be_read() {
+fn every_codec_is_read_and_an_unknown_one_is_an_error_after_the_readable_records() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     let written = [batch(1, gzip), batch(2, snappy), batch(2, snappy_java), batch(3, lz4), batch(4, zstd)];
@@ -139,7 +139,7 @@ fn written_with(codec: Codec) -> Vec<(Codec, Vec<String>)> {
 }
 
 #[test]
-fn embedded_producers_compress_with_what_their_topic_says_where_it_helps() {
+fn embedded_producers_compress_with_the_codec_of_their_topic_where_it_helps() {
     for codec in Codec::ALL {
         let codecs: Vec<Codec> = written_with(codec).into_iter().map(|(codec, _)| codec).collect();
         assert_eq!(codecs, [codec, codec, Codec::None, codec, Codec::None]);
@@ -167,7 +167,7 @@ fn batches(database: &Database, topic: &str) -> Vec<(Codec, usize)> {
 type Change = fn(Builder) -> Builder;
 
 #[test]
-fn a_batch_is_compressed_from_the_length_on_that_the_database_says_by_every_producer() {
+fn every_producer_compresses_batches_from_the_length_of_the_setting() {
     let settings = TopicSettings { compression: Codec::Zstd, ..TopicSettings::default() };
     let said: [(usize, Change); 3] = [
         (4096, |builder| builder),
@@ -201,7 +201,7 @@ fn a_batch_is_compressed_from_the_length_on_that_the_database_says_by_every_prod
 }
 
 #[test]
-fn what_many_threads_compress_is_read_as_it_was() {
+fn records_that_many_threads_compress_are_read_unchanged() {
     let place = Place::new();
     let database = place.builder(Durability::Os).segment_bytes(1 << 20).compress_bytes_min(0).open().expect("opened");
     let settings = TopicSettings { compression: Codec::Zstd, ..TopicSettings::default() };

@@ -58,7 +58,7 @@ fn race(durability: Durability, rounds: usize) {
 }
 
 #[test]
-fn a_condition_over_much_history_is_not_looked_up_in_brief() {
+fn submit_briefly_declines_a_condition_over_much_history() {
     let place = Place::new();
     let database = place.builder(Durability::Os).open().expect("the database opens");
     for _ in 0..10 {
@@ -112,11 +112,11 @@ fn tag(round: usize) -> String {
 }
 
 #[test]
-fn of_eight_threads_that_race_for_a_tag_one_wins_in_each_of_10000_rounds() {
+fn one_of_eight_threads_that_race_for_a_tag_wins_in_each_of_10000_rounds() {
     race(Durability::Os, 10_000);
 }
 
 #[test]
-fn of_eight_threads_that_race_for_a_tag_one_wins_also_when_commits_wait_for_the_disk() {
+fn one_of_eight_threads_that_race_for_a_tag_wins_also_when_commits_wait_for_the_disk() {
     race(Durability::Sync, 300);
 }

@@ -42,7 +42,7 @@ fn drain(consumer: &mut quire::Consumer) -> Vec<String> {
 }
 
 #[test]
-fn what_follows_from_a_record_is_committed_with_its_offset_once() {
+fn the_results_of_a_record_are_committed_with_its_offset_once() {
     let place = Place::new();
     let database = with_topic(&place, 2, &["a", "b", "c", "d"]);
     let taken = Cell::new(0);
@@ -145,7 +145,7 @@ fn without_a_dead_letter_topic_a_failure_ends_the_reading_and_nothing_is_noted()
 }
 
 #[test]
-fn members_share_the_partitions_also_those_that_come_later() {
+fn members_share_the_partitions_also_those_that_join_later() {
     let place = Place::new();
     let database = with_topic(&place, 3, &["0", "1", "2"]);
     let fixed = |member| PartitionSharing::Fixed { member, members: 2 };
@@ -170,7 +170,7 @@ fn members_share_the_partitions_also_those_that_come_later() {
 }
 
 #[test]
-fn a_consumer_that_was_overtaken_is_told_how_much_it_lost() {
+fn a_consumer_overtaken_by_retention_learns_how_many_records_it_lost() {
     let place = Place::new();
     let database = with_topic(&place, 1, &["a", "b", "c"]);
     let mut consumer = database.topic("t").consumer("g", ConsumerSettings::default()).expect("a consumer");
@@ -184,7 +184,7 @@ fn a_consumer_that_was_overtaken_is_told_how_much_it_lost() {
 }
 
 #[test]
-fn a_consumer_goes_where_it_is_told_and_rests_where_it_is_told() {
+fn a_consumer_seeks_and_pauses_partitions() {
     let place = Place::new();
     let database = with_topic(&place, 2, &[]);
     for (ms, value) in [(1000, "a"), (2000, "b"), (3000, "c")] {
@@ -216,7 +216,7 @@ fn a_consumer_goes_where_it_is_told_and_rests_where_it_is_told() {
 }
 
 #[test]
-fn a_stop_during_a_wait_between_two_tries_leaves_the_records_to_whoever_goes_on() {
+fn a_stop_between_two_tries_leaves_the_records_to_the_next_consumer() {
     let place = Place::new();
     let database = with_topic(&place, 1, &["a"]);
     let settings = ConsumerSettings {
@@ -236,7 +236,7 @@ fn a_stop_during_a_wait_between_two_tries_leaves_the_records_to_whoever_goes_on(
 }
 
 #[test]
-fn a_consumer_takes_as_many_records_as_it_is_to_and_is_told_of_every_failure() {
+fn a_consumer_reads_at_most_records_max_and_reports_every_failure() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     let batch: Vec<Message<'_>> = ["a", "b", "c", "d", "e"].iter().map(Message::new).collect();
@@ -272,7 +272,7 @@ fn a_consumer_takes_as_many_records_as_it_is_to_and_is_told_of_every_failure() {
 }
 
 #[test]
-fn a_consumer_goes_to_the_start_and_to_the_end() {
+fn a_consumer_seeks_to_the_start_and_to_the_end() {
     let place = Place::new();
     let database = with_topic(&place, 2, &["a", "b", "c"]);
     let mut consumer = database.topic("t").consumer("g", ConsumerSettings::default()).expect("a consumer");
@@ -283,7 +283,7 @@ fn a_consumer_goes_to_the_start_and_to_the_end() {
 }
 
 #[test]
-fn what_a_record_carries_is_handed_out_whole() {
+fn a_delivery_has_every_field_of_its_records() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     let message = Message::new("v").key("").header("h", "1").header("", "").header_without_value("n").timestamp_ms(7);

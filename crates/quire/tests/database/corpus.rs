@@ -106,7 +106,7 @@ fn batches_of_another_client_are_taken_whatever_their_codec_and_old_formats_are_
 }
 
 #[test]
-fn a_damaged_batch_is_refused_or_read_or_told_and_harms_no_other() {
+fn a_damaged_batch_is_refused_read_or_reported_and_harms_no_other() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     let corpus = corpus();

@@ -84,7 +84,7 @@ fn a_subscription_gives_every_event_before_a_damaged_one() {
 }
 
 #[test]
-fn a_database_that_lost_a_segment_behind_its_checkpoint_serves_the_rest_and_lets_no_condition_pass_by_it() {
+fn a_database_that_lost_a_segment_serves_the_rest_and_fails_conditions_over_the_loss() {
     let spoil: [fn(&Path); 3] = [
         |segment| fs::remove_file(segment).expect("removed"),
         |segment| fs::File::options().write(true).open(segment).expect("opened").set_len(100).expect("cut"),
@@ -130,7 +130,7 @@ fn a_database_that_lost_a_segment_behind_its_checkpoint_serves_the_rest_and_lets
 }
 
 #[test]
-fn events_of_a_segment_that_is_gone_are_missed_from_wherever_one_reads() {
+fn events_of_a_lost_segment_are_reported_missing_from_every_start() {
     let place = Place::new();
     let builder = || place.builder(Durability::Os).background(Background::Caller);
     let database = builder().open().expect("opened");
@@ -165,7 +165,7 @@ fn events_of_a_segment_that_is_gone_are_missed_from_wherever_one_reads() {
 }
 
 #[test]
-fn a_partition_whose_last_batches_are_gone_is_read_up_to_them_and_no_further() {
+fn a_partition_with_lost_last_batches_is_read_up_to_them() {
     let place = Place::new();
     let builder = || place.builder(Durability::Os).background(Background::Caller);
     let database = builder().open().expect("opened");

@@ -31,7 +31,7 @@ fn published(database: &Database) -> (Position, bool, EventPosition, Option<Sequ
 }
 
 #[test]
-fn what_was_submitted_is_shown_to_nobody_before_it_is_durable() {
+fn a_submitted_commit_is_visible_only_once_it_is_durable() {
     let place = Place::new();
     let database = place.open(Durability::Sync);
     let ticket = commit(&database);
@@ -47,7 +47,7 @@ fn what_was_submitted_is_shown_to_nobody_before_it_is_durable() {
 }
 
 #[test]
-fn what_a_producer_submits_comes_in_order_and_one_sync_answers_all_of_it() {
+fn submitted_messages_are_stored_in_order_and_one_sync_answers_all() {
     let place = Place::new();
     // Only a waiting thread syncs.
     let database = place.builder(Durability::Sync).background(Background::Caller).open().expect("opened");
@@ -74,7 +74,7 @@ fn what_a_producer_submits_comes_in_order_and_one_sync_answers_all_of_it() {
 }
 
 #[test]
-fn what_another_process_has_made_durable_is_seen_though_it_was_decided_on_before() {
+fn a_record_that_another_process_made_durable_is_visible_despite_an_earlier_decision_on_it() {
     let place = Place::new();
     let open = || place.builder(Durability::Sync).background(Background::Caller).open().expect("opened");
     let (database, other) = (open(), open());
@@ -109,7 +109,7 @@ fn a_read_of_the_state_is_answered_when_all_it_may_rest_on_is_durable() {
 }
 
 #[test]
-fn a_refusal_is_told_when_the_commit_that_it_met_is_durable() {
+fn a_refusal_is_returned_once_the_conflicting_commit_is_durable() {
     let place = Place::new();
     let database = place.open(Durability::Sync);
     let _unwaited = commit(&database);
@@ -136,7 +136,7 @@ fn a_ticket_can_be_awaited_without_a_runtime() {
 }
 
 #[test]
-fn one_sync_answers_everyone_who_committed_before_it() {
+fn one_sync_answers_every_commit_before_it() {
     let place = Place::new();
     let database = place.open(Durability::Sync);
     let before = database.statistics().syncs;
@@ -151,7 +151,7 @@ fn one_sync_answers_everyone_who_committed_before_it() {
 }
 
 #[test]
-fn what_was_committed_becomes_durable_also_when_nobody_waits_for_it() {
+fn a_commit_becomes_durable_also_without_a_waiter() {
     let place = Place::new();
     let database = place.open(Durability::Sync);
     drop(commit(&database));

@@ -25,7 +25,7 @@ fn wait_until(database: &Database, is_wanted: impl Fn(QueueStats) -> bool) {
 }
 
 #[test]
-fn a_lease_that_ran_out_goes_back_without_anyone_who_fetches() {
+fn a_job_with_an_expired_lease_is_pending_again_without_a_fetch() {
     for durability in [Durability::Os, Durability::Sync] {
         let place = Place::new();
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
@@ -44,7 +44,7 @@ fn a_lease_that_ran_out_goes_back_without_anyone_who_fetches() {
 }
 
 #[test]
-fn a_lease_that_ran_out_while_nobody_had_the_database_open_goes_back_when_it_is_opened() {
+fn a_lease_that_expired_while_the_database_was_closed_ends_when_it_opens() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
     let open = || place.builder(Durability::Sync).clock(clock.clone()).open().expect("opened");
@@ -113,7 +113,7 @@ fn more_jobs_than_one_record_takes_are_all_noticed() {
 }
 
 #[test]
-fn no_lease_is_forgotten_when_another_commit_says_that_nothing_is_due_soon() {
+fn no_lease_is_forgotten_when_another_commit_reports_nothing_due_soon() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     let job = JobSpec { attempts_max: u16::MAX, backoff: Backoff::None, ..JobSpec::new(b"job") };

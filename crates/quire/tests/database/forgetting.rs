@@ -56,7 +56,7 @@ fn told_by(place: &Place) -> usize {
 }
 
 #[test]
-fn what_is_forgotten_is_gone_at_once_for_reads_and_after_a_compaction_from_the_disk() {
+fn forgotten_events_are_unreadable_at_once_and_erased_by_a_compaction() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(0)));
     let database = builder(&place, &clock).open().expect("opened");
@@ -100,7 +100,7 @@ fn compact_in_time(database: &Database, clock: &ManualClock) {
 }
 
 #[test]
-fn what_is_forgotten_goes_from_the_disk_by_itself_however_little_it_is() {
+fn forgotten_events_are_erased_from_disk_in_the_background_however_few() {
     for (looks_for_all, reopens) in [(false, false), (true, false), (false, true)] {
         let place = Place::new();
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(0)));
@@ -142,7 +142,7 @@ fn what_is_forgotten_goes_from_the_disk_by_itself_however_little_it_is() {
 }
 
 #[test]
-fn what_is_forgotten_before_it_is_published_is_looked_for_all_the_same() {
+fn an_event_forgotten_before_its_publication_is_still_erased() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(0)));
     let builder = place.builder(Durability::Sync).clock(clock.clone()).background(Background::Caller);
@@ -169,7 +169,7 @@ fn what_is_forgotten_before_it_is_published_is_looked_for_all_the_same() {
 }
 
 #[test]
-fn what_is_forgotten_in_the_last_segment_goes_once_others_follow_it() {
+fn forgotten_events_of_the_last_segment_are_erased_once_others_follow() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(0)));
     let database = builder(&place, &clock).open().expect("opened");
@@ -189,7 +189,7 @@ fn what_is_forgotten_in_the_last_segment_goes_once_others_follow_it() {
 }
 
 #[test]
-fn a_store_keeps_its_events_as_long_as_it_is_told_to() {
+fn a_store_keeps_its_events_for_its_retention() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(0)));
     let database = builder(&place, &clock).open().expect("opened");
@@ -251,7 +251,7 @@ fn the_retention_of_a_store_survives_a_replay_a_checkpoint_a_seal_and_a_compacti
 }
 
 #[test]
-fn a_store_of_which_everything_is_gone_keeps_its_head_and_goes_on_numbering() {
+fn a_store_without_remaining_events_keeps_its_head_and_continues_numbering() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(0)));
     let database = builder(&place, &clock).open().expect("opened");
@@ -278,7 +278,7 @@ fn a_store_of_which_everything_is_gone_keeps_its_head_and_goes_on_numbering() {
 }
 
 #[test]
-fn what_was_let_go_of_is_told_only_once_that_is_durable() {
+fn an_erasure_is_visible_only_once_it_is_durable() {
     let place = Place::new();
     let database = place.builder(Durability::Sync).background(Background::Caller).open().expect("opened");
     database.events("people").append([NewEvent::new("Moved").tag("person:ann")]).expect("accepted");

@@ -86,7 +86,7 @@ fn described(database: &Database, group: &str) -> u64 {
 }
 
 #[test]
-fn the_lag_of_a_group_goes_up_with_what_is_produced_and_down_with_what_it_commits() {
+fn the_lag_of_a_group_grows_with_produced_records_and_falls_with_its_commits() {
     for durability in [Durability::Os, Durability::Sync] {
         let scene = Scene::new();
         let database = scene.open(durability);
@@ -115,7 +115,7 @@ fn the_lag_of_a_group_goes_up_with_what_is_produced_and_down_with_what_it_commit
 }
 
 #[test]
-fn a_group_reads_event_stores_and_queues_too_and_what_is_deleted_is_not_counted() {
+fn a_group_reads_event_stores_and_queues_and_deleted_records_do_not_count() {
     let scene = Scene::new();
     let database = scene.open(Durability::Os);
     produce(&database, 0, 10);
@@ -145,7 +145,7 @@ fn a_group_reads_event_stores_and_queues_too_and_what_is_deleted_is_not_counted(
 }
 
 #[test]
-fn it_is_told_once_a_second_at_most_and_only_what_was_published_since() {
+fn the_gauges_are_taken_at_most_once_a_second_and_only_of_new_publications() {
     let scene = Scene::new();
     let database = scene.open(Durability::Os);
     let gauge = || database.carry_out(Duty::Gauge).expect("told");
@@ -171,7 +171,7 @@ fn it_is_told_once_a_second_at_most_and_only_what_was_published_since() {
 }
 
 #[test]
-fn nothing_is_told_that_a_crash_could_take_back() {
+fn no_reader_sees_a_record_that_a_crash_could_undo() {
     let scene = Scene::new();
     let database = scene.open(Durability::Sync);
     produce(&database, 0, 3);
@@ -201,7 +201,7 @@ fn it_is_right_when_the_database_was_closed_and_after_a_restart() {
 }
 
 #[test]
-fn one_of_several_tells_it_for_all_and_another_when_that_one_is_gone() {
+fn one_of_several_openings_gauges_for_all_and_another_takes_over_when_it_closes() {
     for durability in [Durability::Os, Durability::Sync] {
         let scene = Scene::new();
         let (first, second) = (scene.open(durability), scene.open(durability));
@@ -219,7 +219,7 @@ fn one_of_several_tells_it_for_all_and_another_when_that_one_is_gone() {
 }
 
 #[test]
-fn the_threads_tell_it_by_themselves_whoever_commits() {
+fn the_background_threads_gauge_whichever_process_commits() {
     let scene = Scene::new();
     // By the machine's clock.
     let open = || scene.place.open(Durability::Os);
@@ -244,7 +244,7 @@ fn the_threads_tell_it_by_themselves_whoever_commits() {
 }
 
 #[test]
-fn many_groups_and_partitions_are_looked_up_a_part_at_a_time_and_all_are_counted() {
+fn many_groups_and_partitions_are_gauged_in_slices_and_all_are_counted() {
     let scene = Scene::new();
     let database = scene.open(Durability::Os);
     database.topic("t").create(700).expect("created");
@@ -275,7 +275,7 @@ fn many_groups_and_partitions_are_looked_up_a_part_at_a_time_and_all_are_counted
 }
 
 #[test]
-fn what_can_not_be_read_is_left_out_and_told_as_failing() {
+fn groups_with_unreadable_records_are_left_out_of_the_gauges_and_reported_as_failing() {
     let scene = Scene::new();
     let database = scene.open(Durability::Os);
     let old = "an old record ".repeat(200);

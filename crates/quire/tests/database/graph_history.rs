@@ -54,7 +54,7 @@ fn snapshot(database: &Database, at: u64) -> Result<GraphSnapshot, ErrorKind> {
 }
 
 #[test]
-fn a_graph_keeps_its_past_for_its_time_and_refuses_what_is_older() {
+fn a_graph_keeps_its_history_for_its_retention_and_refuses_older_reads() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(HOUR_MS)));
     let database = builder(&place, Durability::Sync, &clock).open().expect("opened");
@@ -176,7 +176,7 @@ fn the_disk_space_of_what_was_replaced_and_deleted_comes_back_and_all_else_stays
 }
 
 #[test]
-fn a_past_that_one_of_two_lets_go_of_is_refused_by_both_and_the_other_compacts_it() {
+fn a_history_trimmed_by_one_process_is_refused_by_both_and_compacted_by_the_other() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(HOUR_MS)));
     let open = || builder(&place, Durability::Os, &clock).open().expect("opened beside the other");

@@ -86,7 +86,7 @@ fn a_commit_of_computed_values_holds_what_a_borrowed_one_would() {
 }
 
 #[test]
-fn a_key_is_held_as_its_settings_say() {
+fn a_unique_key_is_held_as_its_settings_define() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     let queue = database.queue("q");

@@ -80,7 +80,7 @@ fn verify(database: &Database, answers: &[Answer]) {
 }
 
 #[test]
-fn a_thousand_commits_of_eight_threads_are_each_found_where_their_answer_says() {
+fn a_thousand_commits_of_eight_threads_are_found_at_their_returned_positions() {
     for durability in [Durability::Os, Durability::Sync] {
         let place = Place::new();
         let database = place.open(durability);

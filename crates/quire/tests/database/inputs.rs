@@ -185,7 +185,7 @@ fn no_input_ends_in_a_panic() {
 }
 
 #[test]
-fn a_look_that_panics_harms_nobody_else() {
+fn a_read_that_panics_harms_no_other() {
     let place = support::Place::new();
     let database = place.open(Durability::Os);
     let panicked = catch_unwind(AssertUnwindSafe(|| database.read(|_| panic!("of the one who looks")).map(|_| ())));

@@ -69,7 +69,7 @@ fn a_commit_that_has_a_topic_compacted_is_held_to_it() {
 }
 
 #[test]
-fn what_would_have_to_be_unpacked_is_left_to_who_has_the_time() {
+fn submit_briefly_declines_batches_that_must_be_decompressed() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     let (keyless, keyed) = (compressed(None), compressed(Some(b"k")));

@@ -86,7 +86,7 @@ fn one_that_is_small_enough_is_not_made_again() {
 }
 
 #[test]
-fn the_next_checkpoint_comes_after_as_much_log_as_the_last_one_had() {
+fn the_next_checkpoint_follows_after_as_many_bytes_of_log_as_the_last_one_had() {
     let place = Place::new();
     let database =
         builder(&place, u64::MAX).checkpoint_bytes(4096).background(Background::Caller).open().expect("opened");

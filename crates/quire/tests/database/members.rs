@@ -50,7 +50,7 @@ fn take(consumer: &mut Consumer) -> Vec<String> {
 }
 
 #[test]
-fn the_share_of_who_comes_is_taken_from_the_others_and_that_of_who_goes_is_given_to_them() {
+fn a_joining_member_gets_partitions_of_the_others_and_a_leaving_one_returns_them() {
     let place = Place::new();
     let (here, there) = (place.open(Durability::Os), place.open(Durability::Os));
     here.topic("t").create(4).expect("created");
@@ -95,7 +95,7 @@ fn a_member_that_waits_is_woken_by_its_new_share() {
 }
 
 #[test]
-fn what_was_not_committed_when_a_partition_moved_is_the_new_readers() {
+fn uncommitted_records_of_a_moved_partition_go_to_the_new_reader() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     database.topic("t").create(2).expect("created");
@@ -115,7 +115,7 @@ fn what_was_not_committed_when_a_partition_moved_is_the_new_readers() {
 }
 
 #[test]
-fn a_partition_that_went_and_came_back_is_read_from_where_its_reader_in_between_came_to() {
+fn a_partition_that_returns_to_a_member_continues_where_the_other_reader_stopped() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     database.topic("t").create(2).expect("created");
@@ -207,7 +207,7 @@ fn a_place_with_a_name_is_taken_over_and_not_taken_back() {
 }
 
 #[test]
-fn who_begins_at_the_end_leaves_nothing_out_when_the_partition_moves() {
+fn a_consumer_from_the_end_skips_nothing_when_the_partition_moves() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     database.topic("t").create(1).expect("created");

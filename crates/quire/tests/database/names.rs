@@ -178,7 +178,7 @@ fn a_name_is_free_again_once_its_object_is_deleted_also_within_the_commit() {
 }
 
 #[test]
-fn of_two_openings_that_race_for_a_topic_name_one_gets_it() {
+fn one_of_two_openings_that_race_for_a_topic_name_gets_it() {
     let place = Place::new();
     let (first, second) = (place.open(Durability::Os), place.open(Durability::Os));
     let start = std::sync::Barrier::new(2);
@@ -600,7 +600,7 @@ fn earlier(with_checkpoint: bool) -> (Place, Database) {
 }
 
 #[test]
-fn a_database_in_which_objects_share_a_topic_name_opens_and_says_which_are_hidden() {
+fn a_database_whose_objects_share_a_topic_name_opens_and_lists_the_hidden_ones() {
     for with_checkpoint in [true, false] {
         let (_place, database) = earlier(with_checkpoint);
         let hidden = database.read_published(|view| view.hidden_objects()).expect("readable");

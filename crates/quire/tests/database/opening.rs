@@ -231,7 +231,7 @@ fn second_process() {
 }
 
 #[test]
-fn all_problems_with_the_settings_are_told_at_once() {
+fn all_problems_with_the_settings_are_reported_at_once() {
     let place = Place::new();
     let builder =
         place.builder(Durability::Os).segment_bytes(17).checkpoint_bytes(18).sync_interval(Duration::from_millis(0));
@@ -290,7 +290,7 @@ fn an_os_database_syncs_in_the_background() {
 }
 
 #[test]
-fn a_torn_tail_is_cut_and_the_report_says_so() {
+fn a_torn_tail_is_cut_and_named_in_the_recovery() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     (0..3).for_each(|_| append(&database));
@@ -311,7 +311,7 @@ fn a_torn_tail_is_cut_and_the_report_says_so() {
 }
 
 #[test]
-fn a_profile_says_how_much_disk_an_empty_database_takes_and_single_settings_come_after_it() {
+fn a_profile_sets_the_size_of_an_empty_database_and_single_settings_override_it() {
     let bytes = |profile: Profile, change: fn(Builder) -> Builder| {
         let place = Place::new();
         // The first commit creates the next segment.

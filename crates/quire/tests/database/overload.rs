@@ -36,7 +36,7 @@ fn produce(database: &Database, producer: u64) -> u64 {
 }
 
 #[test]
-fn of_producers_that_a_full_queue_sends_away_none_loses_a_job_and_none_hangs() {
+fn producers_refused_by_a_full_queue_lose_no_job_and_do_not_hang() {
     for durability in [Durability::Os, Durability::Sync] {
         let place = Place::new();
         let database = place.open(durability);

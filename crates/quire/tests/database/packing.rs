@@ -99,7 +99,7 @@ fn segments_are_packed_in_time_when_that_is_asked_for_and_read_as_before() {
 }
 
 #[test]
-fn what_is_packed_stays_so_when_somebody_compacts_who_does_not_pack() {
+fn packed_segments_stay_packed_when_a_process_without_packing_compacts() {
     let (place, clock) = (Place::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1))));
     let database = packed(&place, &clock, 4);
     let (seen, packed) = (everything(&database), log_bytes(&place));
@@ -113,7 +113,7 @@ fn what_is_packed_stays_so_when_somebody_compacts_who_does_not_pack() {
 }
 
 #[test]
-fn what_is_unpacked_goes_again_as_far_as_it_is_told() {
+fn unpacked_segments_are_released_down_to_the_setting() {
     let (place, clock) = (Place::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1))));
     drop(packed(&place, &clock, 1));
     for (bytes, stays) in [(0, false), (64 << 20, true)] {
@@ -127,7 +127,7 @@ fn what_is_unpacked_goes_again_as_far_as_it_is_told() {
 }
 
 #[test]
-fn what_is_unpacked_for_a_long_read_goes_while_it_is_read() {
+fn a_long_read_releases_unpacked_segments_on_the_way() {
     let (place, clock) = (Place::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1))));
     drop(packed(&place, &clock, 1));
     let plane = |tag: &'static str| QueryItem::new().tag(tag);
@@ -173,7 +173,7 @@ fn what_is_unpacked_for_a_long_read_goes_while_it_is_read() {
 }
 
 #[test]
-fn what_is_unpacked_for_a_long_fetch_goes_while_batches_are_handed_out() {
+fn a_long_fetch_releases_unpacked_segments_between_batches() {
     let (place, clock) = (Place::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1))));
     drop(packed(&place, &clock, 4));
     // Fetches from several offsets, in one go and in several, with `bytes` as the memory limit.

@@ -28,7 +28,7 @@ fn count(database: &Database, version: u32, save_after: u64) -> (u64, u64) {
 }
 
 #[test]
-fn a_saved_projection_folds_only_what_came_since_also_after_a_restart_and_a_compaction() {
+fn a_saved_projection_folds_only_new_events_also_after_a_restart_and_a_compaction() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     append(&database, 100);
@@ -53,7 +53,7 @@ fn a_saved_projection_folds_only_what_came_since_also_after_a_restart_and_a_comp
 }
 
 #[test]
-fn a_state_of_another_version_one_that_does_not_read_back_and_one_that_was_dropped_are_folded_anew() {
+fn a_saved_state_that_is_outdated_unreadable_or_dropped_is_folded_again() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     append(&database, 10);
@@ -98,7 +98,7 @@ fn a_decision_on_a_saved_state_is_as_safe_as_one_on_all_events() {
 }
 
 #[test]
-fn a_recorded_command_is_decided_once_and_its_events_say_what_caused_them() {
+fn a_recorded_command_is_decided_once_and_its_events_name_their_cause() {
     let place = Place::new();
     let id: EventId = "7f1c3a52-8f5e-4c0e-9d0a-5b8f6a3e1c11".parse().expect("an id");
     let belongs: EventId = "00000000-0000-4000-8000-000000000001".parse().expect("an id");
@@ -130,7 +130,7 @@ fn a_recorded_command_is_decided_once_and_its_events_say_what_caused_them() {
 }
 
 #[test]
-fn of_eight_threads_that_send_the_same_command_one_causes_its_events() {
+fn one_of_eight_threads_with_the_same_command_causes_its_events() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     let store = database.events("s");

@@ -166,7 +166,7 @@ fn a_torn_tail_is_left_out_and_stays() {
 }
 
 #[test]
-fn each_look_at_a_database_at_work_is_a_state_it_was_in() {
+fn each_read_only_opening_of_a_database_in_use_shows_a_state_it_was_in() {
     for durability in BOTH {
         let place = Place::new();
         let database = place.builder(durability).checkpoint_bytes(16 << 10).open().expect("opened");
@@ -190,7 +190,7 @@ fn each_look_at_a_database_at_work_is_a_state_it_was_in() {
 }
 
 #[test]
-fn what_others_are_just_appending_is_no_torn_tail() {
+fn records_that_other_processes_are_appending_are_not_a_torn_tail() {
     // Copying a segment takes longer than appending a commit.
     let place = Place::new();
     let builder = || place.builder(Durability::Os).segment_bytes(8 << 20);
@@ -206,7 +206,7 @@ fn what_others_are_just_appending_is_no_torn_tail() {
 }
 
 #[test]
-fn what_is_compacted_away_later_is_as_it_was() {
+fn records_that_a_later_compaction_drops_stay_readable_for_an_earlier_opening() {
     let place = Place::new();
     let builder = place
         .builder(Durability::Os)

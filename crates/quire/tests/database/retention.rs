@@ -28,7 +28,7 @@ fn start(database: &Database) -> u64 {
 }
 
 #[test]
-fn records_go_when_their_time_is_over_and_stay_gone() {
+fn records_are_deleted_after_their_retention_and_stay_deleted() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MS)));
     let database = open(&place, &clock);
@@ -57,7 +57,7 @@ fn records_go_when_their_time_is_over_and_stay_gone() {
 }
 
 #[test]
-fn a_partition_that_is_too_large_begins_later_once_its_topic_says_so() {
+fn a_partition_over_the_retention_of_its_topic_begins_later() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MS)));
     let database = open(&place, &clock);
@@ -78,7 +78,7 @@ fn a_partition_that_is_too_large_begins_later_once_its_topic_says_so() {
 }
 
 #[test]
-fn what_another_process_tells_a_topic_is_done_when_that_one_is_gone() {
+fn a_change_of_a_topic_by_a_closed_process_is_carried_out() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MS)));
     let (stays, goes) = (open(&place, &clock), open(&place, &clock));
@@ -93,7 +93,7 @@ fn what_another_process_tells_a_topic_is_done_when_that_one_is_gone() {
 }
 
 #[test]
-fn topics_are_looked_at_at_once_when_they_change_and_every_minute() {
+fn retention_checks_topics_when_they_change_and_every_minute() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MS)));
     let database = open(&place, &clock);
@@ -115,7 +115,7 @@ fn topics_are_looked_at_at_once_when_they_change_and_every_minute() {
 }
 
 #[test]
-fn what_a_protected_group_has_not_read_stays_and_who_deletes_it_tells_the_consumer() {
+fn unread_records_of_a_protecting_group_stay_and_a_consumer_learns_of_their_deletion() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MS)));
     let database = open(&place, &clock);
@@ -144,7 +144,7 @@ fn what_a_protected_group_has_not_read_stays_and_who_deletes_it_tells_the_consum
 }
 
 #[test]
-fn what_one_commit_deletes_twice_is_told_as_gone() {
+fn a_second_deletion_of_records_in_one_commit_returns_the_start_of_the_first() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MS)));
     let database = open(&place, &clock);
@@ -176,7 +176,7 @@ fn log_bytes(place: &Place) -> u64 {
 }
 
 #[test]
-fn a_log_that_takes_too_much_of_the_disk_has_topics_let_go_of_their_oldest_records_and_nothing_else() {
+fn a_log_over_its_size_limit_trims_the_oldest_records_of_topics_and_nothing_else() {
     const SEGMENT: u64 = 64 << 10;
     const MAX: u64 = 6 * SEGMENT;
     let place = Place::new();

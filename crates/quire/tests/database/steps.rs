@@ -85,7 +85,7 @@ fn read_on(database: &Database, query: &Query<'_>, backwards: bool, steps: u64) 
 }
 
 #[test]
-fn a_read_that_is_refused_continues_where_it_came_to_along_every_walk() {
+fn a_read_that_exceeds_its_budget_continues_at_the_returned_place_on_every_walk() {
     let tagged = |tags: &[&'static str]| tags.iter().fold(QueryItem::new(), |item, tag| item.tag(*tag));
     let rare: &[&'static str] = &["even", "number:15000"];
     let queries = [

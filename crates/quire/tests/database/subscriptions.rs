@@ -50,7 +50,7 @@ fn position(database: &Database) -> u64 {
 }
 
 #[test]
-fn every_match_is_delivered_once_whether_it_was_there_before_or_came_later_and_across_restarts() {
+fn every_old_and_new_match_is_delivered_once_across_restarts() {
     let place = Place::new();
     let database = open(&place);
     append(&database, &["Joined x:1", "Left x:1", "Joined x:2"]);
@@ -100,7 +100,7 @@ fn members_compete_and_what_fails_is_tried_again_until_it_is_a_dead_letter() {
 }
 
 #[test]
-fn a_slow_subscriber_has_a_queue_of_bounded_length_and_gets_the_rest_as_it_goes_on() {
+fn a_slow_subscriber_has_a_bounded_queue_and_gets_the_rest_as_it_continues() {
     const EVENTS: usize = 5_000;
     let place = Place::new();
     let database = open(&place);
@@ -122,7 +122,7 @@ fn a_slow_subscriber_has_a_queue_of_bounded_length_and_gets_the_rest_as_it_goes_
 }
 
 #[test]
-fn a_queue_with_room_for_a_few_jobs_gets_a_few_at_a_time() {
+fn a_subscription_delivers_a_few_jobs_at_a_time_to_a_bounded_queue() {
     let place = Place::new();
     let database = open(&place);
     put(&database, Query::all(), Attempts::default());
@@ -140,7 +140,7 @@ fn a_queue_with_room_for_a_few_jobs_gets_a_few_at_a_time() {
 }
 
 #[test]
-fn one_that_is_paused_or_draining_holds_up_nobody_and_goes_on_later() {
+fn a_paused_or_draining_queue_delays_no_other_and_continues_later() {
     let place = Place::new();
     let database = open(&place);
     put(&database, Query::all(), Attempts::default());
@@ -173,7 +173,7 @@ fn groups_are_named_by_a_tag_and_their_limit_holds() {
 }
 
 #[test]
-fn where_nothing_matches_it_moves_too_and_begins_anew_when_it_is_told() {
+fn a_subscription_without_matches_advances_too_and_restarts_at_a_given_position() {
     let place = Place::new();
     let database = open(&place);
     let only = |event_type: &'static str| Query::from(QueryItem::new().event_type(event_type));
@@ -205,7 +205,7 @@ fn where_nothing_matches_it_moves_too_and_begins_anew_when_it_is_told() {
 }
 
 #[test]
-fn it_comes_by_itself_to_whoever_waits_of_several_handles_on_the_database() {
+fn delivered_jobs_wake_waiters_of_every_handle_on_the_database() {
     let place = Place::new();
     let writer = place.builder(Durability::Sync).open().expect("the database opens");
     let reader = place.builder(Durability::Sync).open().expect("it is shared");
@@ -225,7 +225,7 @@ fn it_comes_by_itself_to_whoever_waits_of_several_handles_on_the_database() {
 }
 
 #[test]
-fn what_is_delivered_at_once_fits_into_the_smallest_commits() {
+fn one_delivery_fits_into_the_smallest_commits() {
     let place = Place::new();
     let small = place.builder(Durability::Os).segment_bytes(4 << 10).background(Background::Caller);
     let database = small.open().expect("the database opens");

@@ -56,7 +56,7 @@ fn child() {
 }
 
 #[test]
-fn processes_that_share_a_graph_are_told_what_a_naive_graph_tells_however_they_die() {
+fn processes_that_share_a_graph_get_the_replies_of_a_naive_graph_however_they_die() {
     let mut random = Random::from_environment();
     println!("to choose the same moments again: QUIRE_KILL_SEED={}", random.seed());
     let directory = tempfile::tempdir().expect("a temporary directory");

@@ -159,7 +159,7 @@ fn a_command_has_one_fingerprint_whether_its_part_owns_borrows_or_is_built() {
 }
 
 #[test]
-fn of_many_threads_and_openings_that_send_one_commit_exactly_one_commits() {
+fn one_of_many_equal_commits_of_threads_and_openings_is_applied() {
     for durability in [Durability::Os, Durability::Sync] {
         let directory = tempfile::tempdir().expect("a directory");
         let openings = [(); 3].map(|()| builder(directory.path(), durability).open().expect("opened"));

@@ -59,12 +59,12 @@ fn builder(path: &Path, durability: Durability) -> Builder {
 }
 
 #[test]
-fn what_an_os_database_acknowledged_survives_kills_whole_in_order_and_once() {
+fn acknowledged_commits_of_an_os_database_survive_kills_whole_in_order_and_once() {
     survive(Durability::Os);
 }
 
 #[test]
-fn what_a_sync_database_acknowledged_survives_kills_whole_in_order_and_once() {
+fn acknowledged_commits_of_a_sync_database_survive_kills_whole_in_order_and_once() {
     survive(Durability::Sync);
 }
 
@@ -99,12 +99,12 @@ fn survive(durability: Durability) {
 }
 
 #[test]
-fn what_an_os_database_acknowledged_is_kept_though_its_processes_run_out_of_memory() {
+fn acknowledged_commits_of_an_os_database_survive_processes_out_of_memory() {
     survive_shortages(Durability::Os);
 }
 
 #[test]
-fn what_a_sync_database_acknowledged_is_kept_though_its_processes_run_out_of_memory() {
+fn acknowledged_commits_of_a_sync_database_survive_processes_out_of_memory() {
     survive_shortages(Durability::Sync);
 }
 

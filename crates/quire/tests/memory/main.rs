@@ -218,7 +218,7 @@ fn child_that_reads_what_is_packed() {
 }
 
 #[test]
-fn what_there_is_no_memory_to_unpack_is_not_damaged() {
+fn a_segment_without_memory_to_unpack_it_is_not_damaged() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join("packed");
     let builder = Database::builder(&path).durability(Durability::Os).segment_bytes(8 << 20).commit_bytes_max(4 << 20);

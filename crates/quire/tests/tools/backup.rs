@@ -27,7 +27,7 @@ fn log(path: &Path) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_database_that_was_restored_elsewhere_has_every_record_and_goes_on() {
+fn a_database_that_was_restored_elsewhere_has_every_record_and_accepts_commits() {
     let place = Place::made(40);
     let taken = take(&place, "backup", None);
     let restored = place.beside("restored");
@@ -46,7 +46,7 @@ fn a_database_that_was_restored_elsewhere_has_every_record_and_goes_on() {
 }
 
 #[test]
-fn each_backup_of_a_database_at_work_is_a_prefix_of_it() {
+fn each_backup_of_a_database_in_use_is_a_prefix_of_it() {
     let place = Place::new();
     let database = place.open();
     step(&database, 0);
@@ -85,7 +85,7 @@ fn each_backup_of_a_database_at_work_is_a_prefix_of_it() {
 }
 
 #[test]
-fn a_second_backup_shares_the_segments_that_did_not_change_with_the_first_and_with_nobody_else() {
+fn a_second_backup_shares_unchanged_segments_with_the_first_only() {
     let place = Place::made(70);
     take(&place, "first", None);
     let database = place.open();
@@ -111,7 +111,7 @@ fn a_second_backup_shares_the_segments_that_did_not_change_with_the_first_and_wi
 }
 
 #[test]
-fn of_a_backup_whose_list_says_that_it_ends_elsewhere_no_database_is_made() {
+fn a_backup_whose_manifest_has_another_end_is_not_restored() {
     let place = Place::made(20);
     let taken = take(&place, "backup", None);
     let path = place.beside("backup").join("quire.backup");
@@ -205,7 +205,7 @@ fn a_backup_is_never_taken_for_a_damaged_database() {
 }
 
 #[test]
-fn what_is_left_of_a_backup_that_was_killed_at_any_file_is_of_no_use() {
+fn a_backup_that_was_killed_at_any_file_is_refused() {
     let place = Place::made(70);
     for at in 0.. {
         let name = format!("half-{at}");
@@ -230,7 +230,7 @@ fn what_is_left_of_a_backup_that_was_killed_at_any_file_is_of_no_use() {
 }
 
 #[test]
-fn a_backup_with_its_manifest_is_whole_only_once_the_mark_of_an_unfinished_one_is_gone() {
+fn a_backup_is_whole_only_once_its_mark_of_an_unfinished_one_is_removed() {
     let place = Place::made(20);
     take(&place, "backup", None);
     fs::write(place.beside("backup/quire.unfinished"), "").expect("written");
@@ -242,7 +242,7 @@ fn a_backup_with_its_manifest_is_whole_only_once_the_mark_of_an_unfinished_one_i
 }
 
 #[test]
-fn half_a_restored_database_is_none() {
+fn an_unfinished_restore_is_not_a_database() {
     let place = Place::made(40);
     let taken = take(&place, "backup", None);
     let last = taken.files.iter().rfind(|file| file.name.ends_with(".log")).expect("a segment");
@@ -256,7 +256,7 @@ fn half_a_restored_database_is_none() {
 }
 
 #[test]
-fn a_restore_goes_on_where_one_that_had_hardly_begun_was_killed() {
+fn a_restore_after_one_that_was_killed_at_its_start_succeeds() {
     let place = Place::made(40);
     take(&place, "backup", None);
     let restored = place.beside("restored");
@@ -271,7 +271,7 @@ fn a_restore_goes_on_where_one_that_had_hardly_begun_was_killed() {
 }
 
 #[test]
-fn a_restored_database_shares_no_file_with_the_backups_that_it_came_from() {
+fn a_restored_database_shares_no_file_with_its_backups() {
     let place = Place::made(40);
     take(&place, "first", None);
     // No record was appended since, so the backups also share the last segment.
@@ -306,7 +306,7 @@ fn damage_is_not_backed_up() {
 }
 
 #[test]
-fn what_is_compacted_away_while_a_backup_is_taken_is_in_the_backup() {
+fn records_that_a_compaction_drops_during_a_backup_are_in_the_backup() {
     let place = Place::new();
     let builder = Database::builder(place.path())
         .durability(Durability::Os)
@@ -336,7 +336,7 @@ fn what_is_compacted_away_while_a_backup_is_taken_is_in_the_backup() {
 }
 
 #[test]
-fn a_compacted_database_is_backed_up_with_what_is_left() {
+fn a_backup_of_a_compacted_database_has_the_remaining_records() {
     Place::compacted_and_packed().iter().for_each(assert_backed_up);
 }
 
@@ -355,7 +355,7 @@ fn assert_backed_up(place: &Place) {
 }
 
 #[test]
-fn what_was_not_synced_is_left_out_and_counted() {
+fn a_backup_leaves_out_unsynced_records_and_counts_them() {
     let place = Place::new();
     let builder = Database::builder(place.path())
         .durability(quire::Durability::Os)
@@ -374,7 +374,7 @@ fn what_was_not_synced_is_left_out_and_counted() {
 }
 
 #[test]
-fn a_backup_into_the_folder_of_the_database_is_refused() {
+fn a_backup_into_the_directory_of_the_database_is_refused() {
     let place = Place::made(5);
     let before = place.files();
     std::os::unix::fs::symlink(place.path(), place.beside("link")).expect("linked");

@@ -117,7 +117,7 @@ fn a_pipe_in_place_of_any_file_is_refused_at_once() {
 }
 
 #[test]
-fn a_database_behind_a_link_to_its_directory_works() {
+fn a_database_opens_through_a_link_to_its_directory() {
     let place = Place::made(5);
     let link = place.beside("link");
     symlink(place.path(), &link).expect("linked");

@@ -28,7 +28,7 @@ fn assert_repaired(files: &Files, damage: impl FnOnce(&mut Files)) {
 }
 
 #[test]
-fn whatever_follows_from_the_log_is_made_anew() {
+fn files_that_follow_from_the_log_are_rebuilt() {
     let files = Place::made(40).files();
     let flip = |name: &str, at: usize| {
         let name = name.to_owned();
@@ -71,7 +71,7 @@ fn a_torn_tail_is_repaired_though_a_repair_that_was_killed_has_removed_the_contr
 }
 
 #[test]
-fn what_is_lost_stays_and_is_said() {
+fn a_loss_stays_and_is_reported() {
     let mut files = Place::made(40).files();
     let name = named(&files, ".log").remove(1);
     let record = records(&files[&name])[2].clone();
@@ -83,7 +83,7 @@ fn what_is_lost_stays_and_is_said() {
 }
 
 #[test]
-fn where_the_end_of_a_segment_is_lost_its_index_stays_for_what_is_left_is_served_by_it() {
+fn the_index_of_a_segment_with_a_lost_end_stays_and_serves_the_remaining_records() {
     let files = Place::made(40).files();
     let name = named(&files, ".log").remove(1);
     let records = records(&files[&name]);
@@ -105,7 +105,7 @@ fn where_the_end_of_a_segment_is_lost_its_index_stays_for_what_is_left_is_served
 }
 
 #[test]
-fn nothing_is_repaired_while_somebody_has_the_database_open() {
+fn a_repair_is_refused_while_a_process_has_the_database_open() {
     let place = Place::made(5);
     let database = place.open();
     let plan = RepairPlan { steps: vec![RepairStep::WriteMeta], stays: Vec::new() };
@@ -117,7 +117,7 @@ fn nothing_is_repaired_while_somebody_has_the_database_open() {
 }
 
 #[test]
-fn a_damaged_checkpoint_of_a_compacted_database_is_made_anew_while_another_one_can_be_used() {
+fn a_damaged_checkpoint_of_a_compacted_database_is_rebuilt_while_the_other_is_usable() {
     for files in Place::compacted_and_packed().map(|place| place.files()) {
         let checkpoints = named(&files, ".checkpoint");
         assert_eq!(checkpoints.len(), 2);

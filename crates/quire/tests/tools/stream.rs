@@ -37,7 +37,7 @@ impl BackupSink for Kept {
 }
 
 #[test]
-fn a_streamed_backup_is_that_of_the_directory_and_a_cut_or_changed_one_is_none() {
+fn a_streamed_backup_equals_one_in_a_directory_and_a_cut_or_changed_one_is_refused() {
     let [_, packed] = Place::compacted_and_packed();
     for (place, is_packed) in [(Place::made(40), false), (packed, true)] {
         // No compaction comes between the two backups.

@@ -44,7 +44,7 @@ fn a_database_that_was_closed_is_whole_and_its_checkpoints_agree_with_a_replay()
 }
 
 #[test]
-fn a_database_at_work_is_whole_at_every_moment() {
+fn a_database_in_use_verifies_as_whole_at_every_moment() {
     let place = Place::new();
     let database = place.open();
     step(&database, 0);
@@ -112,7 +112,7 @@ fn any_flipped_byte_of_a_record_is_named_with_file_byte_and_position() {
 }
 
 #[test]
-fn damage_in_two_places_is_named_twice_and_all_else_is_still_gone_through() {
+fn damage_in_two_places_is_named_twice_and_the_rest_is_still_checked() {
     let place = Place::made(60);
     let whole = verified(&place).totals;
     let mut files = place.files();
@@ -155,7 +155,7 @@ fn a_segment_that_is_cut_lost_or_has_a_damaged_header_is_named() {
 }
 
 #[test]
-fn what_can_be_made_anew_is_no_loss() {
+fn files_that_can_be_rebuilt_do_not_count_as_lost() {
     let files = Place::made(30).files();
     for name in named(&files, ".checkpoint") {
         for at in (0..files[&name].len()).step_by(7) {
@@ -200,7 +200,7 @@ fn a_checkpoint_of_another_state_does_not_agree() {
 }
 
 #[test]
-fn damage_hides_no_other_behind_it() {
+fn damage_does_not_hide_later_damage() {
     let mut files = Place::made(60).files();
     let segments = named(&files, ".log");
     let record = records(&files[&segments[0]])[1].clone();
@@ -261,7 +261,7 @@ fn a_torn_tail_that_was_never_synced_is_derivable() {
 }
 
 #[test]
-fn leftovers_are_noted_and_what_is_no_database_is_said_to_be_none() {
+fn leftovers_are_reported_and_a_directory_without_a_database_is_refused() {
     let place = Place::made(5);
     fs::write(place.path().join("shard-0000/notes.txt"), "mine").expect("written");
     fs::write(place.path().join("shard-0000/00000000000000000003.checkpoint.new"), "half").expect("written");
@@ -292,7 +292,7 @@ fn assert_named(place: &Place) {
 }
 
 #[test]
-fn records_that_a_checkpoint_proves_are_missed_when_they_are_gone_with_their_segments_and_the_control_file() {
+fn lost_records_that_a_checkpoint_proves_are_reported_without_segments_and_control_file() {
     let whole = Place::made(40).files();
     let mut files = whole.clone();
     let last = named(&files, ".log").pop().expect("there are segments");

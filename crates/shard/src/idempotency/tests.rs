@@ -301,7 +301,7 @@ fn loaded(bytes: &[u8], seed: u64) -> IdempotencyKeys {
 }
 
 #[test]
-fn the_keys_are_those_of_a_naive_map_whatever_is_saved_replayed_and_compacted() {
+fn the_keys_equal_those_of_a_naive_map_through_saves_replays_and_compactions() {
     const SEED: u64 = 0x5eed;
     for seed in 0..200 {
         let mut random = fastrand::Rng::with_seed(seed);

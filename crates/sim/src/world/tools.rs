@@ -152,7 +152,7 @@ fn a_backup_among_faults_of_the_disk_is_whole_or_none() {
 }
 
 #[test]
-fn what_is_restored_among_faults_of_the_disk_is_whole_or_no_database() {
+fn a_restore_among_faults_of_the_disk_is_whole_or_not_a_database() {
     let tool = |on: &On| on.restore(Path::new(BACKUP), Path::new(RESTORED)).map(|found| found.worst().is_none());
     check(backed_up, tool, |world, disk, is_done| {
         if is_done { world.is_whole(disk, RESTORED) } else { world.is_whole_or_none(disk, RESTORED) }?;
@@ -163,13 +163,13 @@ fn what_is_restored_among_faults_of_the_disk_is_whole_or_no_database() {
 }
 
 #[test]
-fn what_is_verified_among_faults_of_the_disk_stays_as_it_is() {
+fn a_verification_among_faults_of_the_disk_changes_nothing() {
     let tool = |on: &On| on.verify(Path::new(DIRECTORY)).map(|found| found.worst() < Some(Severity::Derivable));
     check(nothing, tool, |world, disk, _| world.is_whole(disk, DIRECTORY));
 }
 
 #[test]
-fn what_is_repaired_among_faults_of_the_disk_can_be_repaired_again() {
+fn a_repair_among_faults_of_the_disk_can_be_repeated() {
     // The derived files: a checkpoint, an index, and quire.meta are damaged.
     let damaged = |world: &SimWorld<'_>, disk: &SimDisk| {
         let mut random = fastrand::Rng::with_seed(world.plan.seed);

@@ -140,7 +140,7 @@ fn puts_under_a_version_and_reads_are_linearizable_also_when_commits_wait_for_th
 
 #[test]
 #[should_panic(expected = "no order of these steps")]
-fn a_put_under_a_version_that_is_gone_is_noticed() {
+fn a_put_under_a_lost_version_is_noticed() {
     let recorder = Recorder::<Block>::new();
     let put = |expect, told| recorder.step(0, PlanStep::Put { expect: Some(expect) }, || (Response::Version(told), ()));
     put(0, 1);
@@ -151,7 +151,7 @@ fn a_put_under_a_version_that_is_gone_is_noticed() {
 
 #[test]
 #[should_panic(expected = "no order of these steps")]
-fn a_version_that_was_acknowledged_and_is_gone_is_noticed_also_behind_a_put_that_was_told_nothing() {
+fn a_lost_acknowledged_version_is_noticed_also_after_a_put_without_an_answer() {
     let recorder = Recorder::<Block>::new();
     recorder.step(0, PlanStep::Put { expect: Some(0) }, || (Response::Version(1), ()));
     recorder.note(1, HistoryEntry::Called(PlanStep::Put { expect: Some(1) }));
@@ -160,7 +160,7 @@ fn a_version_that_was_acknowledged_and_is_gone_is_noticed_also_behind_a_put_that
 }
 
 #[test]
-fn a_put_that_was_told_nothing_may_have_taken_effect_or_not() {
+fn a_put_without_an_answer_may_have_taken_effect_or_not() {
     for version in [1, 2] {
         let recorder = Recorder::<Block>::new();
         recorder.step(0, PlanStep::Put { expect: Some(0) }, || (Response::Version(1), ()));

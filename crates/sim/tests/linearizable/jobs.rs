@@ -193,7 +193,7 @@ fn a_job_that_two_get_is_noticed() {
 
 #[test]
 #[should_panic(expected = "no order of these steps")]
-fn an_acknowledgement_by_who_lost_its_lease_is_noticed() {
+fn an_acknowledgement_with_a_lost_lease_is_noticed() {
     let recorder = Recorder::<Jobs>::new();
     let job = 1;
     recorder.step(0, PlanStep::Enqueue { job }, || (Response::Done, ()));

@@ -162,7 +162,7 @@ fn each_acknowledged_write_is_found_at_once() {
 }
 
 #[test]
-fn forgotten_and_trimmed_events_are_gone_at_once() {
+fn forgotten_and_trimmed_events_have_no_rows_at_once() {
     let filled = filled();
     filled.database.events("a").forget("order:1").expect("forgotten");
     assert_eq!(shown(&filled.database, "SELECT count(*) FROM events WHERE store = 'a' AND tags MATCH 'order:1'"), "0");

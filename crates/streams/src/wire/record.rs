@@ -319,7 +319,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_as_short_is_what_the_format_says(bytes in nearly_a_record(), min in 0..4u32, append_time: bool) {
+        fn a_record_read_as_short_equals_the_general_parse(bytes in nearly_a_record(), min in 0..4u32, append_time: bool) {
             let (mut short, mut any) = (records(&bytes, min, append_time), records(&bytes, min, append_time));
             match short.short_record() {
                 Some(record) => {

@@ -145,7 +145,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn every_number_comes_back_and_takes_the_room_that_was_computed(value: i64, shift in 0u32..64) {
+        fn every_number_is_read_back_and_has_its_computed_length(value: i64, shift in 0u32..64) {
             let value = value >> shift;
             let mut out = [0; 10];
             let end = put(&mut out, 0, value);

@@ -3,7 +3,7 @@
 use crate::support::check;
 
 #[test]
-fn members_share_the_partitions_and_no_more_moves_than_has_to() {
+fn members_share_the_partitions_and_none_moves_without_need() {
     check(
         "create a 5
          join g a 10000
@@ -65,7 +65,7 @@ fn a_member_commits_where_it_reads_and_nowhere_else() {
 }
 
 #[test]
-fn a_lease_that_ran_out_ends_when_somebody_else_acts_and_not_before() {
+fn an_expired_lease_ends_with_the_next_action_of_another_member() {
     check(
         "create a 2
          join g a 3000
@@ -159,7 +159,7 @@ fn a_group_is_led_by_leases_or_by_a_coordinator() {
 }
 
 #[test]
-fn who_can_not_be_a_member_is_told_why() {
+fn a_refused_member_gets_the_reason() {
     check(
         "join g a 1000
          create a 1
@@ -185,7 +185,7 @@ fn who_can_not_be_a_member_is_told_why() {
 }
 
 #[test]
-fn what_a_group_has_not_read_outlives_retention_where_it_is_protected() {
+fn unread_records_of_a_protecting_group_outlive_retention() {
     check(
         "create a 1 ms=1000
          produce a/0 0@0 1@0

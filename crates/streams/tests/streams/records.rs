@@ -154,7 +154,7 @@ fn a_time_finds_the_first_record_that_is_not_earlier() {
 }
 
 #[test]
-fn the_newest_offset_of_a_group_counts_even_when_it_goes_back() {
+fn the_newest_offset_of_a_group_counts_even_when_it_is_lower() {
     check(
         "create a 2
          commit g a/0 5 first

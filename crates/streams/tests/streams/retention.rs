@@ -3,7 +3,7 @@
 use crate::support::check;
 
 #[test]
-fn deleted_records_are_gone_at_once_and_their_offsets_are_not_given_again() {
+fn deleted_records_are_unreadable_at_once_and_their_offsets_not_used_again() {
     check(
         "produce a/0 or 2 new 0 1 2
          produce a/0 3 4
@@ -111,7 +111,7 @@ fn records_go_when_their_time_is_over_up_to_the_first_that_stays() {
 }
 
 #[test]
-fn a_partition_keeps_at_least_so_many_bytes() {
+fn a_partition_keeps_at_least_its_retained_bytes() {
     // Each of these batches has 69 bytes.
     check(
         "create a 1
@@ -154,7 +154,7 @@ fn a_partition_keeps_at_least_so_many_bytes() {
 }
 
 #[test]
-fn who_keeps_no_time_or_no_bytes_keeps_nothing_that_is_looked_at() {
+fn a_retention_of_zero_keeps_no_checked_record() {
     check(
         "create a 1 ms=0
          produce a/0 x@1000

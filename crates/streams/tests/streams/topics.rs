@@ -3,7 +3,7 @@
 use crate::support::check;
 
 #[test]
-fn a_deleted_topic_takes_its_records_and_offsets_along_and_its_name_is_free() {
+fn a_deleted_topic_loses_its_records_and_offsets_and_its_name_is_free() {
     check(
         "produce a/0 or 1 new x y
          commit g a/0 1

@@ -24,18 +24,18 @@ fn store_and_look(store: Ordering, load: Ordering) {
 }
 
 #[test]
-fn of_two_who_store_and_look_in_one_order_of_all_one_sees_the_other() {
+fn of_two_threads_that_store_then_load_with_fences_one_sees_the_other() {
     store_and_look(Ordering::SeqCst, Ordering::SeqCst);
 }
 
 #[test]
 #[should_panic(expected = "each missed the other's store")]
-fn of_two_who_store_and_look_without_such_an_order_both_may_miss_it() {
+fn of_two_threads_that_store_then_load_without_fences_both_may_miss_the_other() {
     store_and_look(Ordering::Release, Ordering::Acquire);
 }
 
 #[test]
-fn who_sleeps_is_woken_and_who_is_about_to_sleep_sees_that_the_number_has_changed() {
+fn a_sleeper_is_woken_and_a_thread_about_to_sleep_sees_the_changed_number() {
     loom::model(|| {
         let futex = Arc::<Futex>::default();
         let sleeps = {

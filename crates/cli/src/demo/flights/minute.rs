@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_time_is_none() {
+    fn an_invalid_time_is_refused() {
         for text in ["", "NA", "2013-01-01", "2013-13-01T00:00:00Z", "2013-01-01T24:00:00Z", "2013-01-01T10:00:00"] {
             assert_eq!(Minute::parse(text), None, "{text}");
         }

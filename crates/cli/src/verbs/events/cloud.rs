@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_that_is_no_uuid_becomes_one_and_is_kept() {
+    fn an_id_that_is_not_a_uuid_is_converted_to_one_and_kept() {
         let cloud = |id: &str, source: &str| json!({ "specversion": "1.0", "id": id, "source": source, "type": "T" });
         let event = to_event(&cloud("order-7", "/shop")).expect("sound");
         let kept = r#"{"cloudevent":{"id":"order-7","source":"/shop"}}"#;

@@ -39,7 +39,7 @@ fn seen(answer: Result<Bytes, Status>, texts: &[(String, String)]) -> Seen {
 }
 
 #[tokio::test]
-async fn no_method_tells_an_object_of_another_tenant_from_one_that_does_not_exist() {
+async fn no_method_distinguishes_an_object_of_another_tenant_from_a_missing_one() {
     let fixture = Fixture::new().await;
     let space = RulePattern::Literal("acme".to_owned());
     let key = fixture.key(&[AccessRule::allow(Operation::All, ResourceKind::Space, space)]);

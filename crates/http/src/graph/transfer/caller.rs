@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_caller_is_gone_when_its_response_is_dropped() {
+    fn a_caller_counts_as_disconnected_when_its_response_is_dropped() {
         let caller = ImportClient::default();
         let waiting = caller.waiting();
         assert!(caller.check().is_ok());

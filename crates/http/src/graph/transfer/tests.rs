@@ -151,7 +151,7 @@ fn by_id(items: impl IntoIterator<Item = Item>) -> Vec<Item> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_as_it_was(items in graph()) {
+    fn written_graphs_are_read_unchanged(items in graph()) {
         let mut csv = Vec::new();
         for (name, format) in FORMATS {
             let file = written(format, &items);

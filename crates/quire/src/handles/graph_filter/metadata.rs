@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_any_text() {
+    fn the_value_of_a_filter_is_any_text() {
         let found: &RawValue = serde_json::from_str("1").expect("JSON");
         for text in [
             "",

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_that_is_none_is_told() {
+    fn an_invalid_pointer_is_reported() {
         let asked = |field: &str| {
             let metadata = vec![("a".to_owned(), String::new()), (field.to_owned(), String::new())];
             GraphFilter { metadata, ..GraphFilter::default() }.invalid_pointer().map(str::to_owned)
