@@ -54,6 +54,7 @@ mod halves;
 
 mod activity;
 mod arrival;
+mod aside;
 mod audit;
 mod authorization;
 mod browser_sessions;
@@ -79,6 +80,7 @@ pub mod sasl;
 pub use activity::{ConnectionActivity, RunningRequest};
 pub use address::ListenAddress;
 pub use arrival::ArrivalDeadline;
+pub use aside::{AsideWork, RunningWork, RuntimeStopping, WorkResult, aside};
 pub use authorization::SessionCache;
 pub use browser_sessions::{BROWSER_SESSION, BROWSER_SESSION_IDLE, BrowserSessions};
 pub use connection::{Connection, FirstRequest};

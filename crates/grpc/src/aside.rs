@@ -1,7 +1,6 @@
 //! Runs work that may wait for the disk, or reads much of the log, on other threads than those that
 //! serve connections.
 
-use quire_access::budget::carried;
 use tonic::Status;
 
 use crate::error::stopping;
@@ -13,11 +12,5 @@ pub(crate) const INLINE_BYTES_MAX: usize = 64 << 10;
 pub(crate) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Status> + Send + 'static,
 ) -> Result<T, Status> {
-    match tokio::task::spawn_blocking(carried(work)).await {
-        Ok(done) => done,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(stopping()),
-        },
-    }
+    quire_access::aside(work).await.map_err(|_| stopping())?
 }

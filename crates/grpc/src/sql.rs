@@ -11,8 +11,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use quire::{Database, ErrorKind, Position};
-use quire_access::BoundedRequest;
-use quire_access::budget::{ByteClaim, carried};
+use quire_access::budget::ByteClaim;
+use quire_access::{BoundedRequest, RunningWork};
 use quire_sql::{OwnedSqlStatement, Sql, SqlSummary, SqlValue, SqlValueRef};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -70,21 +70,18 @@ impl proto::sql_server::Sql for SqlService {
         let held = claim.split(waiting_bytes);
         let (sender, mut pages) = mpsc::channel(WAITING_MAX);
         let (theirs, runtime) = (app.within(&request), Handle::current());
-        let work = move || {
+        let running = RunningWork::begin(Box::new(move || {
             let (_turn, _claim) = (turn, claim);
             run(theirs.database(), &statement, PageSender::new(sender, runtime));
-        };
-        let thread = tokio::task::spawn_blocking(carried(work));
+        }));
         let first = tokio::select! {
             first = pages.recv() => first,
             status = app.closing() => return Err(status),
             status = app.session_ended() => return Err(status),
         };
         let Some(first) = first else {
-            return match thread.await.map_err(tokio::task::JoinError::try_into_panic) {
-                Err(Ok(panic)) => std::panic::resume_unwind(panic),
-                _ => Err(stopping()),
-            };
+            drop(running.ended().await);
+            return Err(stopping());
         };
         let ending = ended(Arc::clone(&app));
         let (first, ending) = (Some(first?), Box::pin(ending));

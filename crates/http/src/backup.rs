@@ -18,7 +18,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use quire::tools::BackupSink;
 use quire::{Database, Operation, Resource};
-use quire_access::budget::{BudgetRefusal, ByteClaim, carried};
+use quire_access::RunningWork;
+use quire_access::budget::{BudgetRefusal, ByteClaim};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
@@ -151,25 +152,21 @@ async fn archive(
     make: impl FnOnce(&mut PieceSender) -> Result<(), Problem> + Send + 'static,
 ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + 'static, Problem> {
     let (ended, end) = oneshot::channel();
-    let work = carried(move || {
+    let running = RunningWork::begin(Box::new(move || {
         let made = make(&mut sink);
         drop(sink);
         // A client that has left gets no error.
         let _ = ended.send(made);
-    });
-    let thread = tokio::task::spawn_blocking(work);
+    }));
     match pieces.recv().await {
         Some(first) => {
             let rest = ArchiveStream { pieces, end, has_ended: false };
             Ok(tokio_stream::StreamExt::chain(tokio_stream::once(Ok(first)), rest))
         }
-        None => match thread.await {
-            Ok(()) => Err(end.await.ok().and_then(Result::err).unwrap_or_else(Problem::stopping)),
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Err(Problem::stopping()),
-            },
-        },
+        None => {
+            drop(running.ended().await);
+            Err(end.await.ok().and_then(Result::err).unwrap_or_else(Problem::stopping))
+        }
     }
 }
 

@@ -16,10 +16,9 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, VARY};
 use axum::response::{IntoResponse, Response};
 use flate2::write::GzEncoder;
 use quire::Database;
-use quire_access::BoundedRequest;
-use quire_access::budget::{ByteClaim, carried};
+use quire_access::budget::ByteClaim;
+use quire_access::{BoundedRequest, RunningWork, WorkResult};
 use serde::Serialize;
-use tokio::sync::oneshot;
 
 use crate::error::Problem;
 use crate::idempotency::IDEMPOTENT_REPLAY;
@@ -252,22 +251,10 @@ pub(crate) async fn bounded<T: Send + 'static>(
 pub(crate) async fn aside<T: Send + 'static>(
     make: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
-    let (sender, receiver) = oneshot::channel();
+    let (work, result) = WorkResult::of(make);
     let presentation = Presentation::current();
-    run_aside(Box::new(carried(move || drop(sender.send(presentation.aside(make)))))).await?;
-    receiver.await.expect("the work ended without a panic, so it sent its result")
-}
-
-/// Runs the work on a thread of its own. Not generic: the compiler builds one task, not one for
-/// each route.
-async fn run_aside(work: Box<dyn FnOnce() + Send>) -> Result<(), Problem> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(()) => Ok(()),
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(Problem::stopping()),
-        },
-    }
+    let running = RunningWork::begin(Box::new(move || presentation.aside(work)));
+    running.ended().await.and_then(|()| result.take()).map_err(|_| Problem::stopping())?
 }
 
 #[cfg(test)]

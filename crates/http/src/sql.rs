@@ -21,8 +21,8 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use quire::{ErrorKind, Position};
-use quire_access::budget::{ByteClaim, carried};
-use quire_access::{BoundedRequest, StatementTurn, StatementsBusy};
+use quire_access::budget::ByteClaim;
+use quire_access::{BoundedRequest, RunningWork, StatementTurn, StatementsBusy};
 use quire_api::reply::{SqlEnd, SqlReply};
 use quire_sql::{OwnedSqlStatement, Sql, SqlSummary, SqlValue, SqlValueRef};
 use schemars::JsonSchema;
@@ -264,7 +264,7 @@ async fn lines(
     let (sender, pieces) = mpsc::channel(WAITING_MAX);
     let (started, start) = oneshot::channel();
     let (database, runtime) = (request.database().clone(), Handle::current());
-    let work = carried(move || {
+    let running = RunningWork::begin(Box::new(move || {
         let (_turn, _claim) = (turn, claim);
         let mut sender = LineSender { pieces: sender, line_bytes: Vec::new(), runtime, has_left: false };
         let (mut started, columns) = (Some(started), RefCell::new(String::new()));
@@ -295,14 +295,13 @@ async fn lines(
             }
         }
         sender.send();
-    });
-    let thread = tokio::task::spawn_blocking(work);
+    }));
     match start.await {
         Ok(started) => started?,
-        Err(_) => match thread.await.map_err(tokio::task::JoinError::try_into_panic) {
-            Err(Ok(panic)) => std::panic::resume_unwind(panic),
-            _ => return Err(Problem::stopping()),
-        },
+        Err(_) => {
+            drop(running.ended().await);
+            return Err(Problem::stopping());
+        }
     }
     let body = LineStream { pieces, _request: request, _held: held };
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], ResponseBody::from_stream(body)).into_response())

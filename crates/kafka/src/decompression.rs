@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
-use quire_access::budget::{BudgetCaller, carried};
+use kafka_protocol::ResponseError;
+
+use quire_access::budget::BudgetCaller;
 use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 
 use crate::errors::KafkaError;
 
@@ -42,14 +43,14 @@ impl Decompressor {
             .expect("the semaphore stays open while connections are served");
         let mut claim = caller.claim();
         claim.grow(caller.share_up_to(quire::OPENED_BYTES_MAX))?;
-        let done = spawn_blocking(carried(move || {
+        let done = quire_access::aside(move || {
             let _claim = claim;
             // The permit is returned when the work is done, even when the caller no longer waits
             // for it.
             let _turn = turn;
             work()
-        }));
-        done.await.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()))
+        });
+        done.await.map_err(|stopping| KafkaError::new(ResponseError::BrokerNotAvailable, stopping.to_string()))?
     }
 
     /// Waits until no work runs, and rejects further work.

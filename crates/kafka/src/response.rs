@@ -17,13 +17,7 @@ const INLINE_BYTES_MAX: usize = 64 << 10;
 /// # Errors
 /// [`CloseReason::Failed`] while the server stops.
 pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, CloseReason> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => Ok(done),
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(CloseReason::Failed),
-        },
-    }
+    quire_access::aside(work).await.map_err(|_| CloseReason::Failed)
 }
 
 /// A response that is not encoded yet, and the size of its frame: the memory of the frame is

@@ -50,7 +50,8 @@ use std::sync::Arc;
 pub use caller::BudgetCaller;
 pub use claim::ByteClaim;
 pub use refusal::BudgetRefusal;
-pub use running::{carried, handle_for, running_caller};
+pub(crate) use running::carried;
+pub use running::{handle_for, running_caller};
 
 use ledger::BudgetLedger;
 

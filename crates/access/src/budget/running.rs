@@ -1,11 +1,12 @@
 //! The caller of the running request, as a task-local value: handlers do not pass it on.
 //!
 //! A front end sets it around the handling of each request. Work that moves to another thread takes
-//! it along with [`carried`]. A task that is spawned for a request has to keep its caller itself.
+//! it along with [`aside`](crate::aside). A task that is spawned for a request has to keep its caller itself.
 
 use std::future::Future;
 
 use super::BudgetCaller;
+use crate::aside::AsideWork;
 use crate::session::Session;
 
 tokio::task_local! {
@@ -23,21 +24,22 @@ pub fn running_caller() -> Option<BudgetCaller> {
 }
 
 /// Returns `work` of the running request for another thread, with its caller and its session.
-pub fn carried<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+pub(crate) fn carried(work: AsideWork) -> AsideWork {
     let (caller, session) = (running_caller(), Session::current());
     let work = move || match session {
         Some(session) => session.sync_scope(work),
         None => work(),
     };
-    move || match caller {
+    Box::new(move || match caller {
         Some(caller) => CALLER.sync_scope(caller, work),
         None => work(),
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aside::aside;
     use crate::budget::{ByteBudget, FREE_BYTES, FrontEnd};
 
     #[tokio::test]
@@ -50,7 +52,7 @@ mod tests {
             Some(claim)
         };
         let (first, aside) = handle_for(caller.clone(), async {
-            let aside = tokio::task::spawn_blocking(carried(claim)).await.expect("no panic");
+            let aside = aside(claim).await.expect("it runs");
             (claim(), aside)
         })
         .await;
