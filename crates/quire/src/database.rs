@@ -311,7 +311,7 @@ impl Database {
     #[doc(hidden)]
     pub fn truncate_after(&self, kept: Position) -> Result<()> {
         let shard = self.shards.only();
-        let Some(mark) = shard.log().mark_at(kept)? else {
+        let Some(mark) = shard.mark_at(kept)? else {
             return Err(Error::new(ErrorKind::Invalid, format!("unknown record {kept}")));
         };
         shard.truncate_after(mark)

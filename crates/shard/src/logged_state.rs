@@ -180,6 +180,19 @@ impl LoggedState {
         std::mem::take(&mut state.woken)
     }
 
+    /// The mark of the record at `position`, published or not, also of one that another process
+    /// appended; `None` when there is no such record.
+    pub(crate) fn mark_at(&self, position: Position) -> Result<Option<Mark>> {
+        let (followed, woken) = {
+            let mut state = self.write()?;
+            let followed = state.follow();
+            (followed, self.after_following(&mut state))
+        };
+        drop(woken);
+        followed?;
+        Ok(self.log.mark_at(position)?)
+    }
+
     /// Truncates the log after the record of `mark`, and restores the state to that record.
     pub(crate) fn truncate_after(&self, mark: Mark) -> Result<()> {
         self.check_writable()?;

@@ -208,6 +208,15 @@ impl Shard {
         Ok((state.writer.basis(), state.models.system.clone()))
     }
 
+    /// The mark of the record at `position`, published or not, also of one that another process
+    /// appended; `None` when there is no such record.
+    ///
+    /// # Errors
+    /// Those of [`Shard::catch_up`].
+    pub fn mark_at(&self, position: Position) -> Result<Option<Mark>> {
+        self.logged.mark_at(position)
+    }
+
     /// Truncates the log after the record of `mark`, and restores the state to that record: from
     /// the newest checkpoint and the log after it. Later commits never happened here. Each of their
     /// tickets ends with [`ErrorKind::Unsettled`](crate::ErrorKind::Unsettled).

@@ -5,6 +5,10 @@ use quire_sim::run;
 /// So many take a minute or two on two processors.
 const SEEDS: std::ops::Range<u64> = 0..8000;
 
+/// Runs that failed once:
+/// * 1004227: the survivor of a process that died truncates a record that it has not applied.
+const FAILED_ONCE: [u64; 1] = [1_004_227];
+
 #[test]
 fn the_promises_hold_in_every_run_of_a_fixed_set_of_seeds() {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
@@ -12,7 +16,7 @@ fn the_promises_hold_in_every_run_of_a_fixed_set_of_seeds() {
         let parts: Vec<_> = (0..threads)
             .map(|part| {
                 scope.spawn(move || {
-                    let seeds = SEEDS.filter(|seed| seed % threads == part);
+                    let seeds = SEEDS.chain(FAILED_ONCE).filter(|seed| seed % threads == part);
                     let failed = seeds.filter_map(|seed| Some((seed, run(seed, None, false).failure?)));
                     failed.map(|(seed, failure)| format!("{failure}\nquire-sim --seed {seed}")).collect::<Vec<_>>()
                 })
