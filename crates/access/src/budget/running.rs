@@ -1,7 +1,8 @@
 //! The caller of the running request, as a task-local value: handlers do not pass it on.
 //!
 //! A front end sets it around the handling of each request. Work that moves to another thread takes
-//! it along with [`aside`](crate::aside). A task that is spawned for a request has to keep its caller itself.
+//! it along with [`aside`](crate::aside). A task that is spawned for a request has to keep its
+//! caller itself.
 
 use std::future::Future;
 
