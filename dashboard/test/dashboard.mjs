@@ -3,7 +3,8 @@
 //   node test/dashboard.mjs QUIRE CHROMIUM [SHOTS]
 //
 // With SHOTS, a directory, it also takes a picture of each page in light and dark. With the variable BUNDLE, a directory, the
-// browser gets the pages from there in place of those in the program QUIRE.
+// browser gets the pages from there in place of those in the program QUIRE. With QUIRE_DASHBOARD_LARGE=1, it also opens the
+// pages with 1,000,000 jobs and 10,000 topics.
 import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -195,6 +196,7 @@ function addChecks({ order, produced, hostile: hostileCommit, job }) {
   });
   check("job", `/jobs/${job}`, "card declined", async (page) => {
     await page.getByText("4900").first().waitFor();
+    await page.locator(".attempts li", { hasText: "payer-1" }).locator(".badge", { hasText: "failed" }).waitFor();
     await page.getByRole("button", { name: "Retry" }).click();
     await page.getByRole("button", { name: "Keep as it is" }).click();
     await page.getByRole("button", { name: "Retry" }).click();
@@ -226,6 +228,14 @@ function addChecks({ order, produced, hostile: hostileCommit, job }) {
     await page.getByLabel("Tags").fill("customer:ada");
     await page.getByText("OrderPaid").waitFor({ state: "detached" });
     await page.getByText("OrderPlaced").waitFor();
+    await page.getByText("Test a condition").click();
+    await page.getByRole("button", { name: "Test", exact: true }).click();
+    await page.getByText("The condition fails").waitFor();
+    await page.locator(".tester").getByRole("link", { name: "event 1" }).waitFor();
+    await page.getByLabel("Ignore events up to").fill("1");
+    await page.waitForURL(/after=1/);
+    await page.getByRole("button", { name: "Test", exact: true }).click();
+    await page.getByText("The condition holds").waitFor();
   });
   check("graphs", "/graphs", "shop/items");
   check("graph", "/graphs/shop%2Fitems", "lamp", async (page) => {
@@ -343,6 +353,51 @@ async function run(browser, url) {
     }
     await context.close();
   }
+}
+
+/** No page keeps the browser busy for a tenth of a second, with 1,000,000 jobs and 10,000 topics. */
+async function large(browser) {
+  const running = await serve("127.0.0.1:0", { data: "large" });
+  const { url } = running;
+  const range = (count) => Array.from({ length: count }, (_, number) => number);
+  for (const thousand of range(10)) {
+    await post(`${url}/v1/commit`, { parts: range(1_000).map((number) => ({ create_topic: { name: `topic-${thousand}-${number}`, partitions: 1 } })) });
+  }
+  for (const batch of range(100)) {
+    await post(`${url}/v1/commit`, { parts: range(10_000).map((number) => ({ enqueue: { queue: `large/${batch}`, kind: "large", payload: { number } } })) });
+  }
+  const context = await contextOf(browser);
+  const page = await context.newPage();
+  await page.addInitScript(() => {
+    window.longest = 0;
+    const note = (list) => list.getEntries().forEach(({ duration }) => (window.longest = Math.max(window.longest, duration)));
+    new PerformanceObserver(note).observe({ type: "longtask", buffered: true });
+  });
+  const visit = async (path, text, act) => {
+    await page.goto(`${url}/ui${path}`);
+    await page.getByText(text).first().waitFor();
+    for (const _ of range(10)) await page.mouse.wheel(0, 800);
+    await act();
+    // Until the page has read its data again.
+    await page.waitForResponse((response) => response.url().includes("/v1/"));
+    await settled(page);
+    const longest = await page.evaluate(() => window.longest);
+    console.log(`ok ${path} with much data: the longest task took ${Math.round(longest)} ms`);
+    assert.ok(longest < 100, `${path}: a task took ${longest} ms`);
+  };
+  await visit("/topics", "topic-0-0", async () => {
+    await page.getByRole("button", { name: "Show more" }).click();
+    await page.getByText("400 of 10,000 rows").waitFor();
+    await page.getByLabel("Contains").fill("topic-9-999");
+    await page.getByText("rows", { exact: false }).waitFor({ state: "detached" });
+  });
+  await visit("/jobs", "large", async () => {
+    await page.getByRole("button", { name: "Show more" }).click();
+    await page.getByLabel("State").selectOption("pending");
+  });
+  await visit("/overview", "large/0", async () => {});
+  await context.close();
+  await kill(running);
 }
 
 /** A page that is open while its server is killed shows that, and goes on when the server is back. */
@@ -478,6 +533,7 @@ let running = await serve("127.0.0.1:0");
 const executablePath = execFileSync("sh", ["-c", 'command -v "$0"', browserName], { encoding: "utf8" }).trim();
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
 try {
+  if (process.env.QUIRE_DASHBOARD_LARGE === "1") await large(browser);
   await run(browser, running.url);
   running = await killed(browser, running);
   await locked(browser, running);

@@ -5,6 +5,7 @@ import { Time } from "../ui/time.js";
 import { Value, oneLine } from "../ui/value.js";
 import { Bulk } from "./bulk.js";
 import { STATES } from "./overview.js";
+import { Attempts } from "./attempts.js";
 
 type Job = Omit<Schemas["JobReply"], "payload" | "result" | "progress" | "checkpoint"> & {
   payload?: Json;
@@ -130,6 +131,7 @@ export function Job({ id }: { id: string }) {
               {data.progress !== undefined && data.progress !== null && <section><h2>Progress</h2><Value value={data.progress} /></section>}
               {data.checkpoint !== undefined && data.checkpoint !== null && <section><h2>Checkpoint</h2><Value value={data.checkpoint} /></section>}
             </div>
+            <Attempts history={data.history} isActive={data.state === "active"} />
             <section>
               <h2>History</h2>
               {data.more && <p class="faint">Older steps are not shown.</p>}

@@ -3,6 +3,7 @@ import { href, place, setParams } from "../router.js";
 import { Empty, Facts, Filter, Head, More, Select, Shown, Table } from "../ui/parts.js";
 import { Time, duration } from "../ui/time.js";
 import { Value, count, oneLine, tagText } from "../ui/value.js";
+import { ConditionTester } from "./tester.js";
 
 interface StoredEvent {
   position: number;
@@ -84,6 +85,7 @@ export function StorePage({ name }: { name: string }) {
         <Filter label="From position" value={of("at")} placeholder={isOldest ? "start" : "newest"} onChange={(at) => setParams({ at })} />
         <Select label="Order" value={isOldest ? "oldest" : ""} options={[["", "newest first"], ["oldest", "oldest first"]]} onChange={(order) => setParams({ order, at: undefined })} />
       </div>
+      <ConditionTester store={name} type={of("type")} tags={tags} />
       <Shown of={events}>
         {(rows) => rows.length === 0 ? (
           <Empty title="No event matches">An append with the condition “fail if events match” on this query would pass.</Empty>

@@ -16,9 +16,6 @@ interface TopicRecord {
   headers: { key: string; value?: Json }[];
 }
 
-/** How many rows a list has at most. */
-const ROWS_MAX = 1_000;
-
 export function Topics() {
   const request: Read = { route: "/v1/topics" };
   const topics = useRead<Page<{ topic: string; partitions: number }>>(request, 5_000);
@@ -34,7 +31,7 @@ export function Topics() {
         ) : (
           <Table
             caption="Topics"
-            rows={data.filter((topic) => topic.topic.toLowerCase().includes(text)).slice(0, ROWS_MAX)}
+            rows={data.filter((topic) => topic.topic.toLowerCase().includes(text))}
             keyOf={(topic) => topic.topic}
             columns={[
               { title: "Topic", cell: (topic) => <a href={href("topics", topic.topic)} data-row>{topic.topic}</a> },
@@ -173,7 +170,7 @@ export function Groups() {
         ) : (
           <Table
             caption="Consumer groups"
-            rows={data.slice(0, ROWS_MAX)}
+            rows={data}
             keyOf={(group) => group.group}
             columns={[
               { title: "Group", cell: (group) => <a href={href("groups", group.group)} data-row>{group.group}</a> },

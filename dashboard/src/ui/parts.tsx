@@ -115,27 +115,39 @@ export interface Column<T> {
   isNumber?: boolean;
 }
 
+/** How many rows a table shows at first, and more with each press of its button. */
+const ROWS_SHOWN = 200;
+
 /**
  * A table whose rows open with a link in their first cell; `j` and `k` move between these links. On a narrow page, each row
  * is a card. `role` keeps the table a table for a screen reader then.
  */
 export function Table<T>({ caption, rows, columns, keyOf }: { caption: string; rows: readonly T[]; columns: readonly Column<T>[]; keyOf: (row: T) => string }) {
+  const [most, setMost] = useState(ROWS_SHOWN);
   if (rows.length === 0) return <p class="faint">None.</p>;
   return (
-    <div class="table" tabIndex={0} role="region" aria-label={caption}>
-      <table class="cards" role="table">
-        <thead role="rowgroup">
-          <tr role="row">{columns.map(({ title, isNumber }) => <th key={title} scope="col" role="columnheader" class={isNumber ? "number" : ""}>{title}</th>)}</tr>
-        </thead>
-        <tbody role="rowgroup">
-          {rows.map((row) => (
-            <tr key={keyOf(row)} role="row">
-              {columns.map(({ title, cell, isNumber }) => <td key={title} role="cell" data-title={title} class={isNumber ? "number" : ""}>{cell(row)}</td>)}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <>
+      <div class="table" tabIndex={0} role="region" aria-label={caption}>
+        <table class="cards" role="table">
+          <thead role="rowgroup">
+            <tr role="row">{columns.map(({ title, isNumber }) => <th key={title} scope="col" role="columnheader" class={isNumber ? "number" : ""}>{title}</th>)}</tr>
+          </thead>
+          <tbody role="rowgroup">
+            {rows.slice(0, most).map((row) => (
+              <tr key={keyOf(row)} role="row">
+                {columns.map(({ title, cell, isNumber }) => <td key={title} role="cell" data-title={title} class={isNumber ? "number" : ""}>{cell(row)}</td>)}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {rows.length > most && (
+        <p class="more">
+          <span class="faint">{most.toLocaleString("en-US")} of {rows.length.toLocaleString("en-US")} rows</span>{" "}
+          <button type="button" onClick={() => setMost(most + ROWS_SHOWN)}>Show more</button>
+        </p>
+      )}
+    </>
   );
 }
 
