@@ -21,12 +21,12 @@ use crate::workspace::{Workspace, cargo};
 use table::{CANARIES, Canary, Test};
 
 /// The crates that are copied.
-const CRATES: [&str; 16] = [
+const CRATES: [&str; 19] = [
     "threads", "mapped", "model", "log", "streams", "events", "jobs", "graph", "system", "shard", "quire", "sim",
-    "access", "api", "kafka", "cluster",
+    "access", "api", "kafka", "cluster", "vtab", "sql", "http",
 ];
 /// The crates that have the switch. The others use that of the first.
-const SWITCHED: [&str; 3] = ["model", "access", "kafka"];
+const SWITCHED: [&str; 4] = ["model", "access", "kafka", "http"];
 /// Each defect must be noticed within this number of runs.
 const SEEDS: u64 = 4000;
 /// The number of runs at a time; they take a few seconds.

@@ -601,4 +601,10 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "waiters-not-ended", "a leader that loses its office leaves its clients waiting", "shard/src/replication.rs",
         "            state.writer.end_waiters()?" => "            if ON { quire_log::Woken::default() } else { state.writer.end_waiters()? }",
         by "quire-shard" "lib" "replication::tests::a_node_that_stops_waits_for_no_other_node";
+    "creator-not-checked", "work that runs later is not checked by the rights of its creator", "shard/src/creators.rs",
+        "if !system.is_enabled() {" => "if ON || !system.is_enabled() {",
+        by "quire-access" "lib" "session::creator_tests::a_subscription_delivers_by_the_rights_of_its_creator_and_pauses_without_them";
+    "cookie-of-any-page", "the cookie of a browser counts for pages of other sites", "http/src/gate.rs",
+        "let is_own = dashboard::is_of_own_page(headers);" => "let is_own = ON || dashboard::is_of_own_page(headers);",
+        by "quire-http" "it" "sessions::a_cookie_counts_for_pages_of_this_server_only_and_a_header_wins";
 };
