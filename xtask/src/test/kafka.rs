@@ -24,6 +24,7 @@ const COMPACTED: &str = "tests/kafka/compacted.py";
 /// The server that compacts.
 const COMPACTING: &str = "compacting";
 const SASL: &str = "tests/kafka/sasl.py";
+const PROTECTED: &str = "tests/kafka/protected.py";
 /// The server with access control.
 const AUTHENTICATED: &str = "authenticated";
 
@@ -62,6 +63,7 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
         sasl.arg("--java").arg(java::sasl(jars)).arg("--acls").arg(java::acls(jars));
     }
     succeed(&mut sasl)?;
+    succeed(Command::new(&python).args(["-B", PROTECTED]).arg(&authenticated).current_dir(&workspace.root))?;
     remove(&data)
 }
 
