@@ -227,6 +227,20 @@ test("a key gives the rights of its user, and a missing key or permission is a r
   }
 });
 
+test("over TLS, a client works with a server whose authority its process trusts, and with no other", async () => {
+  const secure = await Server.startWithTls();
+  try {
+    const program = fileURLToPath(new URL("../examples/orders.js", import.meta.url));
+    const run = (env: NodeJS.ProcessEnv) => promisify(execFile)(process.execPath, [program, secure.url], { env });
+    const { stdout } = await run({ ...process.env, NODE_EXTRA_CA_CERTS: secure.certificate });
+    assert.match(stdout, /\nmails: 1, events: 2\n$/);
+    await assert.rejects(run(process.env), (error: Error & { stderr: string }) => /certificate/.test(error.stderr));
+    await assert.rejects(fetch(secure.url.replace("https", "http")), TypeError);
+  } finally {
+    await secure.stop();
+  }
+});
+
 test("an address with more than a server, and a key that is no header, are refused without their secrets", () => {
   for (const url of ["ftp://secret", "http://me:secret@127.0.0.1:1", "http://127.0.0.1:1?key=secret", "secret"]) {
     assert.throws(() => new Quire(url), (error) => error instanceof TypeError && !error.message.includes("secret"));

@@ -1,8 +1,9 @@
-import { spawn, type ChildProcess } from "node:child_process";
+import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 
 /** A server of the tests. `QUIRE` is the path of its program. */
 export class Server {
@@ -11,23 +12,37 @@ export class Server {
   private constructor(
     private readonly directory: string,
     readonly port: number,
+    /** The file of its certificate; `undefined` without TLS. */
+    readonly certificate: string | undefined,
   ) {}
 
   static async start(): Promise<Server> {
-    const server = new Server(await mkdtemp(join(tmpdir(), "quire-ts-")), await freePort());
+    const server = new Server(await mkdtemp(join(tmpdir(), "quire-ts-")), await freePort(), undefined);
     await server.run();
     return server;
   }
 
-  get url(): string {
-    return `http://127.0.0.1:${this.port}`;
+  /** A server with TLS, whose certificate no authority of the system has signed. */
+  static async startWithTls(): Promise<Server> {
+    const directory = await mkdtemp(join(tmpdir(), "quire-ts-"));
+    const [certificate, key] = ["certificate.pem", "key.pem"].map((name) => join(directory, name)) as [string, string];
+    const kind = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
+    const name = ["-subj", "/CN=quire", "-addext", "subjectAltName=IP:127.0.0.1"];
+    await promisify(execFile)("openssl", ["req", ...kind, ...name, "-out", certificate, "-keyout", key]);
+    const server = new Server(directory, await freePort(), certificate);
+    await server.run(["--tls-certificate", certificate, "--tls-key", key]);
+    return server;
   }
 
-  async run(): Promise<void> {
+  get url(): string {
+    return `${this.certificate === undefined ? "http" : "https"}://127.0.0.1:${this.port}`;
+  }
+
+  async run(tls: readonly string[] = []): Promise<void> {
     const program = process.env["QUIRE"];
     if (program === undefined) throw new Error("set QUIRE to the path of the program quire");
     const others = ["--grpc", "127.0.0.1:0", "--kafka", "127.0.0.1:0"];
-    const child = spawn(program, ["serve", "--data", join(this.directory, "data"), "--durability", "os", "--http", `127.0.0.1:${this.port}`, ...others], {
+    const child = spawn(program, ["serve", "--data", join(this.directory, "data"), "--durability", "os", "--http", `127.0.0.1:${this.port}`, ...others, ...tls], {
       stdio: ["ignore", "pipe", "ignore"],
     });
     this.#process = child;
