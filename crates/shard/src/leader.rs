@@ -18,7 +18,7 @@ pub struct ClusterLeader {
 impl fmt::Display for ClusterLeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "node {}", self.node)?;
-        if self.addresses.http.is_empty() { Ok(()) } else { write!(f, " (http://{})", self.addresses.http) }
+        if self.addresses.http.is_empty() { Ok(()) } else { write!(f, " (HTTP at {})", self.addresses.http) }
     }
 }
 

@@ -194,7 +194,7 @@ mod tests {
         let addresses = MemberAddresses { http: "10.0.0.2:7070".into(), ..MemberAddresses::default() };
         let leader = Arc::new(ClusterLeader { node: 2, addresses });
         status.set_leader(Some(Arc::clone(&leader)));
-        assert!(refusal(9).unwrap_err().contains("send the request to node 2 (http://10.0.0.2:7070)"));
+        assert!(refusal(9).unwrap_err().contains("send the request to node 2 (HTTP at 10.0.0.2:7070)"));
         assert_eq!(status.check_serves(|| Position::new(9)).unwrap_err().leader(), Some(&*leader));
         status.leads_from(Position::new(7));
         assert!(refusal(6).unwrap_err().contains("does not serve yet"));

@@ -90,6 +90,8 @@ impl ClusterServer {
             number(&status, "published")
         )?;
         let leader = status["leader"].as_u64();
+        // The nodes of a cluster have TLS alike.
+        let scheme = if self.http.as_str().starts_with("https://") { "https" } else { "http" };
         self.form.print(out, list(&status, "members"), |member| {
             let is_leader = leader.is_some() && member["node"].as_u64() == leader;
             let role = if is_leader { "leader".to_owned() } else { word(member, "role") };
@@ -98,7 +100,7 @@ impl ClusterServer {
                 Some(lag) => format!(", lacks {}", grouped(lag)),
                 None => String::new(),
             };
-            format!("{:>3}  {role:8} {connected}{lag}  http://{}", number(member, "node"), word(member, "http"))
+            format!("{:>3}  {role:8} {connected}{lag}  {scheme}://{}", number(member, "node"), word(member, "http"))
         })
     }
 
