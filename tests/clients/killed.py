@@ -97,7 +97,7 @@ def work(client, stop, done):
     """Works jobs; stops when it is told to and the queue is empty."""
     while True:
         is_last = stop.is_set()
-        fetch = {"count": 8, "worker": "w", "lease_ms": 600_000, "wait_ms": 0 if is_last else 50}
+        fetch = {"count": 8, "worker": "w", "lease_ms": 86_400_000, "wait_ms": 0 if is_last else 50}
         status, _, answer = client.ask("POST", "/v1/queues/kills%2Fjobs/fetch", fetch, str(uuid.uuid4()))
         assert status == 200, answer
         for job in answer["jobs"]:

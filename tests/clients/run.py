@@ -1,7 +1,7 @@
 """Runs the clients in TypeScript and Go, the example with curl, and clients whose server is killed.
 
-Usage: run.py QUIRE TARGET; QUIRE is the program, TARGET a folder for what is built. A client whose tools are absent is
-skipped, and a line reports it.
+Usage: run.py QUIRE TARGET [KILLS]; QUIRE is the program, TARGET a folder for what is built. With KILLS, it only kills
+servers, KILLS times over HTTP and over gRPC. A client whose tools are absent is skipped, and a line reports it.
 """
 
 import contextlib
@@ -110,14 +110,20 @@ def go(quire, target):
         printed = run([program, addresses["grpc"]])
     assert re.fullmatch(r"the second attempt: .*Aborted.*condition.*\nmails: 1\n", printed), printed
     print("Go: the example of orders did each step once")
-    killed = str(target / "clients-go-killed")
-    run(["go", "build", "-o", killed, "./internal/killed"], GO, **local)
-    print(run([killed, str(quire)]), end="")
+    killed_over_grpc(quire, target)
 
 
-def killed(quire, _target):
+def killed_over_grpc(quire, target, *kills):
+    """Kills servers under clients that repeat unanswered calls by their keys."""
+    needs("go", "version")
+    program = str(target / "clients-go-killed")
+    run(["go", "build", "-o", program, "./internal/killed"], GO, GOTOOLCHAIN="local")
+    print(run([program, str(quire), *kills]), end="")
+
+
+def killed(quire, _target, *kills):
     """Kills servers under clients that repeat unanswered requests by their keys."""
-    print(run([sys.executable, "-B", "tests/clients/killed.py", str(quire)]), end="")
+    print(run([sys.executable, "-B", "tests/clients/killed.py", str(quire), *kills]), end="")
 
 
 def curl(quire, _target):
@@ -132,10 +138,11 @@ def curl(quire, _target):
 
 
 def main():
-    quire, target = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
-    for client in (typescript, go, curl, killed):
+    quire, target = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+    kills = sys.argv[3:]
+    for client in (killed, killed_over_grpc) if kills else (typescript, go, curl, killed):
         try:
-            client(quire, target)
+            client(quire, target, *kills)
         except Skip as why:
             print(f"SKIPPED {client.__name__}: {why}")
 

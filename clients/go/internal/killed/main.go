@@ -128,7 +128,7 @@ func (ledger *ledger) write(caller caller, name string, stop *atomic.Bool) {
 
 // work works jobs; it ends when it is told to and the queue is empty.
 func (ledger *ledger) work(caller caller, name string, stop *atomic.Bool) {
-	count, lease := uint32(8), uint64(600_000_000)
+	count, lease := uint32(8), uint64(86_400_000_000)
 	fetch := &quirev1.CommitPart{Kind: &quirev1.CommitPart_Fetch{Fetch: &quirev1.CommitPart_FetchPart{
 		Queues: []string{queue}, Count: &count, LeaseUs: &lease, Worker: name,
 	}}}
