@@ -53,8 +53,9 @@ Usage: cargo xtask <CHORE>
                                           --bless: replace the baseline
   soak MINUTES                            run the simulation for MINUTES, with new seeds
   kills COUNT                             kill COUNT writing processes, and check the records that they acknowledged
-  nightly MINUTES                         soak for MINUTES, chaos for MINUTES, 1,000 kills, a salvage after
-                                          each flipped byte, 100,000 SQL statements, and then the gate
+  nightly MINUTES                         soak for MINUTES, chaos for MINUTES, 1,000 kills, 200 kills of a server under
+                                          clients, a salvage after each flipped byte, 100,000 SQL statements, and then
+                                          the gate
   help                                    print this
 ";
 
@@ -130,6 +131,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
                     soak::run(&workspace, minutes),
                     chaos::run(&workspace, minutes * 60),
                     kills::run(&workspace, kills::OF_A_NIGHT),
+                    kills::of_servers(&workspace, kills::OF_SERVERS),
                     salvage::run(&workspace),
                     statements::run(&workspace, statements::OF_A_NIGHT),
                     gate::run(&workspace, false),

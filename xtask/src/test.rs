@@ -21,7 +21,7 @@ use crate::workspace::{Workspace, cargo};
 mod attacks;
 mod bindings;
 mod browser;
-mod clients;
+pub(crate) mod clients;
 mod dashboard;
 mod demo;
 mod deny;

@@ -16,7 +16,20 @@ const SCRIPT: &str = "tests/clients/run.py";
 /// # Errors
 /// When a check fails.
 pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
+    run_script(workspace, None)
+}
+
+/// Kills a server `count` times under clients of each protocol, and runs nothing else.
+///
+/// # Errors
+/// When an effect of a request is missing or happened twice.
+pub(crate) fn run_kills(workspace: &Workspace, count: u64) -> Result<(), String> {
+    run_script(workspace, Some(count))
+}
+
+fn run_script(workspace: &Workspace, kills: Option<u64>) -> Result<(), String> {
     let quire = Units::build(workspace)?.program("bin", "quire")?;
     let mut script = Command::new("python3");
-    succeed(script.args(["-B", SCRIPT]).arg(&quire).arg(&workspace.target).current_dir(&workspace.root))
+    script.args(["-B", SCRIPT]).arg(&quire).arg(&workspace.target).args(kills.map(|count| count.to_string()));
+    succeed(script.current_dir(&workspace.root))
 }
