@@ -14,16 +14,11 @@ use ureq::http::{HeaderMap, HeaderValue, Method, Request, Response};
 
 use crate::call::CallMethod;
 use crate::leader::KnownLeader;
+use crate::pause::RetryPauses;
 use crate::{Call, ClientBuilder, ClientError, FailureKind, PageItems, SubscriptionFeed};
 
 /// The largest problem, in bytes.
 const PROBLEM_BYTES_MAX: u64 = 16 << 20;
-
-/// The longest pause that the client chooses.
-const PAUSE_MAX: Duration = Duration::from_secs(5);
-
-/// The shortest pause, also when the settings or the server ask for none.
-const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// The longest limit that is passed on: a clock can't count to the end of all times.
 const LIMIT_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -60,29 +55,6 @@ pub(crate) struct ClientParts {
 impl fmt::Debug for ClientParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientParts").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
-
-/// The pauses between attempts: each one doubles, and half of it is random, so that clients do not
-/// return together.
-#[derive(Debug)]
-pub(crate) struct RetryPauses(Duration);
-
-impl RetryPauses {
-    pub(crate) fn new(first: Duration) -> Self {
-        RetryPauses(first.max(PAUSE_MIN))
-    }
-
-    pub(crate) fn next(&mut self) -> Duration {
-        let pause = self.0;
-        self.0 = pause.saturating_mul(2).min(PAUSE_MAX.max(pause));
-        pause.mul_f64(0.5 + fastrand::f64() / 2.0)
-    }
-
-    /// The pause after an error: the one that the server asks for, if it is longer.
-    pub(crate) fn after(&mut self, error: Option<&ClientError>) -> Duration {
-        let asked = error.and_then(ClientError::retry_after).unwrap_or_default();
-        self.next().max(asked)
     }
 }
 
@@ -397,26 +369,5 @@ impl Client {
             }
             error => ClientError::new(FailureKind::Unanswered, format!("can't ask the server at {address}: {error}")),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pause_is_never_shorter_than_that_of_the_client_and_never_without_an_end() {
-        let asking = |retry_after| ClientError::of_response("x", 503, b"", retry_after);
-        for first in [Duration::ZERO, Duration::from_millis(50), Duration::MAX] {
-            let mut pauses = RetryPauses::new(first);
-            for asked in [None, Some(Duration::ZERO)] {
-                let least = pauses.0 / 2;
-                assert!(pauses.after(Some(&asking(asked))) >= least.max(PAUSE_MIN / 2), "{first:?} {asked:?}");
-            }
-            let hour = Duration::from_secs(3_600);
-            assert!(pauses.after(Some(&asking(Some(hour)))) >= hour);
-        }
-        let mut pauses = RetryPauses::new(Duration::ZERO);
-        assert!((0..100).map(|_| pauses.next()).all(|pause| pause <= PAUSE_MAX));
     }
 }

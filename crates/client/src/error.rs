@@ -158,6 +158,13 @@ impl ClientError {
         self.kind == FailureKind::Problem && matches!(self.status, 401 | 403)
     }
 
+    /// Whether the server refused a commit for another part than this one, or as a whole.
+    /// A missing permission without a part is no such refusal.
+    pub(crate) fn is_of_other_part(&self, own: u64) -> bool {
+        let part = self.facts.get("part").and_then(Value::as_u64);
+        self.is_refusal() && part != Some(own) && (part.is_some() || !self.is_of_access())
+    }
+
     /// Whether another attempt may succeed.
     pub(crate) fn is_passing(&self) -> bool {
         self.kind == FailureKind::Unanswered || matches!(self.status, 429 | 503)

@@ -21,7 +21,7 @@ use quire::Stopper;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::client::RetryPauses;
+use crate::pause::RetryPauses;
 use crate::sse::{StreamFault, StreamMessage, next_message};
 use crate::{Call, Client, ClientError, FailureKind};
 

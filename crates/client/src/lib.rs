@@ -1,5 +1,5 @@
-//! A typed client of a Quire server, over HTTP: calls, subscriptions that resume, and workers. Its
-//! calls block.
+//! A typed client of a Quire server, over HTTP: calls, subscriptions that resume, workers, and
+//! consumers of topics. Its calls block.
 //!
 //! ```no_run
 //! use quire_client::Client;
@@ -27,6 +27,7 @@ mod call;
 mod client;
 mod error;
 mod pages;
+mod pause;
 mod reads;
 mod replay;
 #[cfg(feature = "tls")]
@@ -41,8 +42,11 @@ mod leases;
 mod work;
 mod worker;
 
+mod consumer;
+
 pub use call::Call;
 pub use client::Client;
+pub use consumer::{ConsumerCommit, RemoteConsumer, RemoteDelivery, TopicWatch};
 pub use error::{ClientError, FailureKind};
 pub use feed::SubscriptionFeed;
 pub use pages::PageItems;

@@ -22,16 +22,13 @@ use std::time::{Duration, Instant};
 use quire::{HandlerError, WorkSummary};
 use quire_api::reply::{FetchReply, FetchedReply};
 use quire_api::request::{Ack, CommitRequest, Fail, FetchRequest, Snooze};
-use serde_json::Value;
 
 use crate::leases::{HeldLeases, LeaseHold};
+use crate::pause::pause_unless;
 use crate::{Call, Client, ClientError, FailureKind, RemoteOutcome, RemoteWorker};
 
 /// How long a fetch waits for a job, and so how long a stop may take.
 const FETCH_WAIT: Duration = Duration::from_secs(1);
-
-/// How soon a pause notices a stop.
-const STOP_CHECK: Duration = Duration::from_millis(100);
 
 /// What a worker runs on each job.
 type JobHandler<'h> = dyn Fn(&FetchedReply<'static>) -> Result<RemoteOutcome, HandlerError> + Sync + 'h;
@@ -221,12 +218,8 @@ impl<'w> RunningWorker<'w> {
             RemoteOutcome::Commit(commit) => {
                 let ack_part = commit.parts.len() as u64;
                 let finished = self.finish(commit.and(Ack::new(id, token)), &counts.completed);
-                let is_of_handler = |error: &ClientError| {
-                    let part = error.facts().get("part").and_then(Value::as_u64);
-                    error.is_refusal() && part != Some(ack_part) && (part.is_some() || !error.is_of_access())
-                };
                 match finished {
-                    Err(error) if is_of_handler(&error) => {
+                    Err(error) if error.is_of_other_part(ack_part) => {
                         self.report(Some(job), &error);
                         let fail = Fail::new(id, token, error.to_string());
                         self.finish(CommitRequest::of(fail), &counts.failed)
@@ -271,16 +264,8 @@ impl<'w> RunningWorker<'w> {
     }
 
     /// Waits, at most until the worker is stopped.
-    #[expect(clippy::disallowed_methods, reason = "the pauses of a client are real time")]
     fn pause(&self, pause: Duration) {
-        let begin = Instant::now();
-        while !self.worker.stop.is_requested() {
-            let left = pause.saturating_sub(begin.elapsed());
-            if left.is_zero() {
-                break;
-            }
-            std::thread::sleep(left.min(STOP_CHECK));
-        }
+        pause_unless(pause, || self.worker.stop.is_requested());
     }
 
     /// Reports an error. A panic of the function that gets it ends the worker.

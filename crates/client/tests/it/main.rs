@@ -1,5 +1,7 @@
-//! The client against a server: its calls, subscriptions and workers, over restarts of the server.
+//! The client against a server: its calls, subscriptions, workers and consumers, over restarts of
+//! the server.
 
+mod consumers;
 mod reads;
 mod served;
 mod subscriptions;
