@@ -250,6 +250,50 @@ def leaves_walks_behind(server):
     return count
 
 
+def imports_bombs(server):
+    """6: files of GraphML that ask for more than their bytes. Returns the status of each."""
+    named = lambda count, item: "".join(item(number) for number in range(count))
+    nodes = named(3000, lambda number: f"<node id='{number}'/>")
+    keys = named(3000, lambda number: f"<key id='k{number}' for='node' attr.name='n{number}'><default>d</default></key>")
+    default = f"<key id='k' for='node'><default>{'x' * 1_000_000}</default></key>"
+    files = {
+        "attributes": "<graphml" + named(200_000, lambda number: f" a{number}=''") + "/>",
+        "keys": f"<graphml>{keys}<graph>{nodes}</graph></graphml>",
+        "a default": f"<graphml>{default}<graph>{nodes}</graph></graphml>",
+        "depth": "<graphml>" + "<graph>" * 500_000,
+    }
+    statuses = {}
+    for name, file in files.items():
+        connection = http.client.HTTPConnection("127.0.0.1", server.http, timeout=PATIENCE_S)
+        connection.request("POST", "/v1/graphs/g/import?format=graphml&batches=true", file, JSON)
+        statuses[name] = connection.getresponse().status
+        connection.close()
+    return statuses
+
+
+def deletes_read_topics(server):
+    """Deletions of topics of 5,000 partitions that 4 groups have read."""
+    def round_of(number):
+        topic = f"read-{number}"
+        status, answer = server.commit({"create_topic": {"name": topic, "partitions": 5_000}})
+        check("a topic", (status, answer.get("code")), (200, None))
+        of = lambda partition: struct.pack(">iq", partition, 0) + text("")
+        for group in range(4):
+            body = text(f"group-{group}") + struct.pack(">i", -1) + text("") + struct.pack(">q", -1)
+            body += array([text(topic) + array([of(partition) for partition in range(5_000)])])
+            check("offsets", kafka(server, 8, 2, body)[-2:], b"\0\0")
+        status, answer = server.commit({"delete_topic": {"topic": topic}})
+        check("a deletion", (status, answer.get("code")), (200, None))
+        status, answer = server.ask("GET", "/v1/groups")
+        # Nothing of the topic is left to read.
+        check("offsets of the groups", (status, {group["partitions"] for group in answer["data"]}), (200, {0}))
+        return number + 1
+    until, number = time.monotonic() + SECONDS, 0
+    while time.monotonic() < until:
+        number = round_of(number)
+    return number
+
+
 def creates_by_reading(server):
     """8: one metadata request that names 60,000 new topics, again and again."""
     names = [text(f"made-{number}") for number in range(60_000)]
@@ -415,6 +459,11 @@ def main():
             check("conditions of 200 walks", (status, answer["code"]), (422, "too_costly"))
             assert isinstance(answer["condition"], int) and answer["most"] > 0, answer
             attack("7 walks left behind", server, leaves_walks_behind)
+        with Server(quire, directory / "imports") as server:
+            statuses = attack("6 bombs of GraphML", server, imports_bombs)
+            check("bombs", statuses, {"attributes": 400, "keys": 400, "a default": 413, "depth": 400})
+        with Server(quire, directory / "deletions") as server:
+            assert attack("deletions of read topics", server, deletes_read_topics) > 0
         with Server(quire, directory / "names") as server:
             errors = attack("8 topics by metadata", server, creates_by_reading)
             assert errors.get(89, 0) > 59_000, f"THROTTLING_QUOTA_EXCEEDED for most topics: {errors}"
