@@ -58,7 +58,7 @@ const STEPS: [Step; 18] = [
     },
     Step { name: "deny", what: "licences, sources and advisories of the dependencies", run: deny::run },
     Step { name: "test", what: "unit, property, integration, crash and doc tests", run: tests },
-    Step { name: "otlp", what: "the feature `otlp`: its lints and tests", run: otlp },
+    Step { name: "otlp", what: "the feature `otlp`: its lints, and no part of it in the default build", run: otlp },
     Step { name: "loom", what: "the lock-free parts, in every order of their steps", run: loom },
     Step {
         name: "chaos",

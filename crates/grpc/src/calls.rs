@@ -69,9 +69,11 @@ impl Service<Request<Body>> for Calls {
                 Box::pin(async move { Ok(forwarding::ask_leader(&components, forwarding, origin, request).await) })
             }
             None => {
-                // The credential was left to the leader, and this node leads by now.
-                if let Some(error) = request.extensions().get::<AuthenticationError>().copied() {
-                    return Box::pin(async move { Ok(error::unauthenticated(error).into_http()) });
+                // The credential was left to the leader, and this node leads by now. It may know the
+                // credential meanwhile.
+                if request.extensions().get::<AuthenticationError>().is_some() {
+                    let status = error::not_leader(self.components.served().owner());
+                    return Box::pin(async move { Ok(status.into_http()) });
                 }
                 let confirmation = linearizable::confirmation(&self.components, request.uri().path());
                 let handling = self.routes.call(request.map(messages));

@@ -68,8 +68,10 @@ pub(crate) async fn forward(State(app): State<Arc<App>>, request: Request, next:
                 Err(problem) => problem.into_response(),
             }
         }
-        // The gate left the credential to the leader, and this node leads by now.
         _ => match extensions.get::<AuthenticationError>() {
+            // The gate left the credential to the leader, and this node leads by now. It may know
+            // the credential meanwhile.
+            Some(_) if !is_local => not_leader(&app).into_response(),
             Some(error) => error::unauthenticated(*error),
             None => next.run(request).await,
         },

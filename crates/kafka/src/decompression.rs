@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use kafka_protocol::ResponseError;
-
 use quire_access::budget::BudgetCaller;
 use tokio::sync::Semaphore;
 
@@ -50,7 +49,8 @@ impl Decompressor {
             let _turn = turn;
             work()
         });
-        done.await.map_err(|stopping| KafkaError::new(ResponseError::BrokerNotAvailable, stopping.to_string()))?
+        // Clients repeat a request after this error.
+        done.await.map_err(|stopping| KafkaError::new(ResponseError::NetworkException, stopping.to_string()))?
     }
 
     /// Waits until no work runs, and rejects further work.

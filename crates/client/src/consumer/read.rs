@@ -108,9 +108,13 @@ impl RemoteConsumer {
     pub fn see(&mut self, described: TopicWithPartitions) {
         let Some(progress) = &mut self.progress else { return };
         for found in &described.partitions {
-            match progress.partitions.iter_mut().find(|known| known.partition == found.partition) {
-                // A topic that was created again has fewer records.
-                Some(known) if found.unreadable.is_none() => known.next = known.next.min(found.next),
+            match progress.partitions.iter().find(|known| known.partition == found.partition) {
+                // The topic was created again, or the server lost its last records. The new ones
+                // have offsets that this consumer has read, so it begins as at its start.
+                Some(known) if found.unreadable.is_none() && found.next < known.next => {
+                    self.progress = None;
+                    return;
+                }
                 Some(_) => {}
                 // A partition that was created while the consumer runs is read from its start.
                 None => {
@@ -140,7 +144,12 @@ impl RemoteConsumer {
             let from_end = self.settings.from_end;
             let begin = |found: &PartitionReply| {
                 let begin = if from_end { found.next } else { found.start };
-                let next = committed.get(&found.partition).copied().unwrap_or(begin);
+                let next = match committed.get(&found.partition).copied() {
+                    // An offset after the last record is that of the next record.
+                    Some(offset) if found.unreadable.is_none() => offset.min(found.next),
+                    Some(offset) => offset,
+                    None => begin,
+                };
                 PartitionProgress { partition: found.partition, next, lost: 0 }
             };
             let partitions = described.partitions.iter().map(begin).collect();

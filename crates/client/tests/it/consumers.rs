@@ -117,6 +117,24 @@ fn deleted_records_are_counted_and_the_rest_is_delivered() {
 }
 
 #[test]
+fn a_topic_that_is_created_again_is_read_from_its_start() {
+    served(|client| {
+        create(client, "orders", 1);
+        produce(client, "orders", 0, &["a", "b", "c"]);
+        let mut consumer = client.consumer("orders", "billing");
+        let first = wait(&mut consumer);
+        consumer.ack(&first).expect("acknowledged");
+        let delete = json!({"parts": [{"delete_topic": {"topic": "orders"}}]});
+        client.send(&Call::post(&["commit"]).json(&delete).expect("JSON")).expect("deleted");
+        create(client, "orders", 1);
+        produce(client, "orders", 0, &["d"]);
+        // The wait for a fourth record ends without one.
+        let again = consumer.poll().expect("an answer").expect("the record of the new topic");
+        assert_eq!((values(&again), again.lost), (vec!["d"], 0));
+    });
+}
+
+#[test]
 fn a_failing_handler_is_tried_again_and_its_records_become_dead_letters() {
     served(|client| {
         create(client, "orders", 1);
