@@ -10,6 +10,7 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -272,6 +273,43 @@ def test_long_reads_are_read_in_pages(served: quire.Database) -> None:
     backwards = store.read(quire.Query("Counted"), backwards=True, limit=11_000, after=500, before=11_990)
     assert [event.position for event in backwards] == list(range(11_989, 989, -1))
     assert backwards.head == 12_000
+
+
+class LongRecords(BaseHTTPRequestHandler):
+    """A partition with a record, and one that is too long for an answer."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        is_first = "offset=0" in self.path
+        record: dict[str, object] = {"offset": 0, "timestamp_ms": 1, "key": None, "value": "YQ==", "headers": []}
+        page = {
+            "data": [record] if is_first else [],
+            "next_cursor": None,
+            "has_more": False,
+            "next_offset": 2,
+            "skipped": [{"offset": 1, "reason": "too_large", "bytes": 17_000_000}],
+        }
+        body = json.dumps(page).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing is logged."""
+
+
+def test_a_record_that_is_too_long_for_an_answer_is_an_error_after_those_before_it() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), LongRecords) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        topic = quire.connect(f"http://127.0.0.1:{server.server_port}").topic("orders")
+        records = topic.read()
+        assert ([record.value for record in records.records], records.next_offset) == ([b"a"], 1)
+        with pytest.raises(quire.Invalid, match="offset 1 of partition 0 of \"orders\" has 17000000 bytes"):
+            topic.read(offset=1)
+        server.shutdown()
 
 
 def client_threads() -> int:

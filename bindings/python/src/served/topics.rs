@@ -22,7 +22,8 @@ pub(crate) fn read(
     read_up_to(client, topic, partition, offset, (bytes_max, RECORDS_MAX))
 }
 
-/// The same, with a limit of records.
+/// The same, with a limit of records. A record that is too long for an answer ends the records, and
+/// is an error as the first one.
 pub(super) fn read_up_to(
     client: &Client,
     topic: &str,
@@ -34,9 +35,23 @@ pub(super) fn read_up_to(
     let (limit, offset) = (records_max.clamp(1, RECORDS_MAX).to_string(), offset.to_string());
     let query = [("offset", &*offset), ("limit", &*limit), ("bytes_max", &*bytes_max)];
     let path = ["topics", topic, "partitions", &partition.to_string(), "records"];
-    let page: ListPage<RecordReply, RecordsPosition> = client.get(&path, &query)?;
-    let records = page.data.into_iter().map(record).collect();
-    Ok(Records { records, next_offset: Sequence::new(page.facts.next_offset) })
+    let ListPage { mut data, facts, .. }: ListPage<RecordReply, RecordsPosition> = client.get(&path, &query)?;
+    let Some(long) = facts.skipped.iter().min_by_key(|skipped| skipped.offset) else {
+        let records = data.into_iter().map(record).collect();
+        return Ok(Records { records, next_offset: Sequence::new(facts.next_offset) });
+    };
+    data.retain(|record| record.offset < long.offset);
+    if data.is_empty() {
+        return Err(CallError::Invalid(format!(
+            "the record at offset {} of partition {partition} of {topic:?} has {} bytes, more than the {BYTES_MAX} of an \
+             answer: read it over gRPC or the Kafka protocol, and read on from offset {}",
+            long.offset,
+            long.bytes,
+            long.offset + 1
+        )));
+    }
+    let records = data.into_iter().map(record).collect();
+    Ok(Records { records, next_offset: Sequence::new(long.offset) })
 }
 
 fn record(reply: RecordReply) -> Record {
