@@ -69,8 +69,8 @@ impl Service<Request<Body>> for Calls {
                 Box::pin(async move { Ok(forwarding::ask_leader(&components, forwarding, origin, request).await) })
             }
             None => {
-                // The credential was left to the leader, and this node leads by now. It may know the
-                // credential meanwhile.
+                // The credential was left to the leader, and this node leads by now. It may know
+                // the credential meanwhile.
                 if request.extensions().get::<AuthenticationError>().is_some() {
                     let status = error::not_leader(self.components.served().owner());
                     return Box::pin(async move { Ok(status.into_http()) });
