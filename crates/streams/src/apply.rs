@@ -13,9 +13,10 @@ use crate::codec::{
     TOPIC_CREATED, TOPIC_DELETED, TopicBody, UNREAD_PROTECTED, decode_id, decode_member_replaced,
     decode_offset_deleted, decode_protected,
 };
+use crate::offsets::StoredOffset;
 use crate::producers::Stamp;
 use crate::roster::Member;
-use crate::state::{Group, StoredOffset, Topic, offset_bytes, remove_partitions};
+use crate::state::{Group, Topic};
 use crate::tag::partition_of;
 use crate::wire::Batch;
 use crate::{GroupId, MemberId, Streams, TopicId, TopicSettings};
@@ -26,14 +27,14 @@ const WHOLE: &str = "the log keeps the entries of streams whole";
 
 impl Streams {
     pub(crate) fn take_in(&mut self, entry: &Entry<'_>) {
+        self.removed.free_some();
         match entry.kind {
             BATCH_PRODUCED => self.batch_produced(entry),
             OFFSET_COMMITTED => self.offset_committed(entry),
             OFFSET_DELETED => {
                 let (group, topic, partition) = decode_offset_deleted(entry.body).expect(WHOLE);
                 let known = self.groups.get_mut(group.get()).expect("a group is created before it deletes offsets");
-                let removed = known.offsets.remove(&(topic, partition));
-                self.offset_bytes -= removed.map_or(0, |removed| offset_bytes(&removed.metadata));
+                self.offset_bytes -= known.offsets.remove(topic, partition);
                 self.note_reader(topic, group);
             }
             TOPIC_CREATED => {
@@ -75,10 +76,11 @@ impl Streams {
             GROUP_DELETED => {
                 let id = decode_id(entry.body).expect(WHOLE);
                 let deleted = self.groups.remove(id).expect("a deleted group existed");
-                self.offset_bytes -= deleted.offset_bytes();
+                self.offset_bytes -= deleted.offsets.bytes();
                 for topic in deleted.topics() {
                     self.readers.remove(&(topic, GroupId::new(id)));
                 }
+                deleted.offsets.into_topics().for_each(|offsets| self.removed.add_offsets(offsets));
             }
             UNREAD_PROTECTED => {
                 let (group, topic, protects) = decode_protected(entry.body).expect(WHOLE);
@@ -154,13 +156,15 @@ impl Streams {
         for id in readers {
             self.readers.remove(&(topic, id));
             let group = self.groups.get_mut(id.get()).expect("a reader of a topic exists");
-            remove_partitions(&mut group.offsets, topic, |committed| {
-                self.offset_bytes -= offset_bytes(&committed.metadata);
-            });
+            if let Some((offsets, bytes)) = group.offsets.remove_topic(topic) {
+                self.offset_bytes -= bytes;
+                self.removed.add_offsets(offsets);
+            }
             group.protected.remove(&topic);
             group.rosters.remove(&topic);
         }
         self.producers.drop_topic(topic);
+        self.removed.add_partitions(gone.written);
     }
 
     fn offset_committed(&mut self, entry: &Entry<'_>) {
@@ -172,12 +176,11 @@ impl Streams {
             time: entry.time,
             metadata: Box::from(body.metadata),
         };
-        let replaced = group.offsets.insert((body.topic, body.partition), committed);
-        if replaced.is_none() {
+        let (before, bytes) = group.offsets.insert(body.topic, body.partition, committed);
+        if before.is_none() {
             self.readers.insert((body.topic, body.group));
         }
-        let before = replaced.map_or(0, |replaced| offset_bytes(&replaced.metadata));
-        self.offset_bytes = self.offset_bytes - before + offset_bytes(body.metadata);
+        self.offset_bytes = self.offset_bytes - before.unwrap_or(0) + bytes;
     }
 
     fn generation_begun(&mut self, body: &GenerationBody<'_>) {
@@ -187,5 +190,52 @@ impl Streams {
         group.protocol = Box::from(body.protocol);
         let members = body.members.iter();
         group.members = members.map(|member| (Box::from(member.instance), Box::from(member.member))).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::boxed::Box;
+
+    use quire_model::{EntryKind, Place, Sequence, Tags, Timestamp};
+
+    use super::*;
+    use crate::KeptSettings;
+
+    fn entry(kind: EntryKind, body: &[u8]) -> Entry<'_> {
+        let (place, tags) = (Place::default(), Tags::from_encoded(&[]));
+        Entry { place, time: Timestamp::ZERO, kind, sequence: None, count: 0, tags, body }
+    }
+
+    #[test]
+    fn a_deletion_takes_all_away_at_once_and_each_later_entry_frees_a_part() {
+        let (topic, group, partitions) = (TopicId::new(0), GroupId::new(0), 1_000);
+        let mut streams = Streams::default();
+        let mut written = Topic::new(partitions, TopicSettings::default(), KeptSettings::default());
+        let mut reader = Group::default();
+        for partition in 0..partitions {
+            let (offset, time, metadata) = (Sequence::new(1), Timestamp::ZERO, Box::from("note"));
+            reader.offsets.insert(topic, partition, StoredOffset { offset, leader_epoch: None, time, metadata });
+            written.written.entry(partition).or_default();
+        }
+        (streams.offset_bytes, streams.partitions) = (reader.offsets.bytes(), partitions.into());
+        streams.topics.add(0, "orders", written);
+        streams.groups.add(0, "mail", reader);
+        streams.note_reader(topic, group);
+        assert_eq!(streams.offset_bytes(), 100_000);
+
+        let deleted = 0_u32.to_le_bytes();
+        streams.take_in(&entry(TOPIC_DELETED, &deleted));
+        assert_eq!((streams.offset_bytes(), streams.partition_count(), streams.topic_count()), (0, 0, 0));
+        assert_eq!(streams.committed_by("mail").count(), 0);
+        assert_eq!(streams.removed.len(), 2_000, "nothing is freed by the deletion itself");
+        streams.take_in(&entry(GROUP_DELETED, &deleted));
+        let left = streams.removed.len();
+        assert!((1_800..2_000).contains(&left), "{left}");
+        for id in 1..40_u32 {
+            streams.take_in(&entry(GROUP_CREATED, &[&id.to_le_bytes()[..], b"g"].concat()));
+            streams.take_in(&entry(GROUP_DELETED, &id.to_le_bytes()));
+        }
+        assert_eq!(streams.removed.len(), 0);
     }
 }

@@ -7,10 +7,12 @@ use quire_model::{Sequence, Timestamp};
 
 use crate::catalogue::Catalogue;
 use crate::codec::{decode_leader_epoch, encode_leader_epoch};
+use crate::offsets::StoredOffset;
 use crate::producers::Producers;
+use crate::removed::RemovedMaps;
 use crate::roster::Roster;
 use crate::samples::Samples;
-use crate::state::{Group, PartitionState, StoredOffset, Topic};
+use crate::state::{Group, PartitionState, Topic};
 use crate::{Generation, GroupId, MemberId, Streams, TopicId, TopicSettings};
 
 const CHECKPOINT_VERSION: u8 = 4;
@@ -53,7 +55,8 @@ impl Streams {
         let groups = catalogue(from, Group::load)?;
         Ok(Streams {
             partitions: topics.iter().map(|(.., topic)| u64::from(topic.partitions)).sum(),
-            offset_bytes: groups.iter().map(|(.., group)| group.offset_bytes()).sum(),
+            removed: RemovedMaps::default(),
+            offset_bytes: groups.iter().map(|(.., group)| group.offsets.bytes()).sum(),
             compacting: topics.iter().filter(|(.., topic)| topic.settings.cleanup.compacts()).count(),
             compressing: topics.iter().filter(|(.., topic)| topic.settings.compresses()).count(),
             readers: groups
@@ -119,8 +122,8 @@ impl Group {
             out.str(instance).str(member);
         }
         out.varint(self.offsets.len() as u64);
-        for ((topic, partition), committed) in &self.offsets {
-            out.varint(topic.get().into()).varint((*partition).into());
+        for ((topic, partition), committed) in self.offsets.iter() {
+            out.varint(topic.get().into()).varint(partition.into());
             out.varint(committed.offset.get()).u32(encode_leader_epoch(committed.leader_epoch));
             out.varint(committed.time.as_micros()).str(&committed.metadata);
         }
@@ -146,14 +149,14 @@ impl Group {
             group.members.insert(Box::from(from.str()?), Box::from(from.str()?));
         }
         for _ in 0..from.varint()? {
-            let partition = (TopicId::new(from.varint_u32()?), from.varint_u32()?);
+            let (topic, partition) = (TopicId::new(from.varint_u32()?), from.varint_u32()?);
             let committed = StoredOffset {
                 offset: Sequence::new(from.varint()?),
                 leader_epoch: decode_leader_epoch(from.u32()?),
                 time: Timestamp::from_micros(from.varint()?),
                 metadata: Box::from(from.str()?),
             };
-            group.offsets.insert(partition, committed);
+            group.offsets.insert(topic, partition, committed);
         }
         for _ in 0..from.varint()? {
             group.protected.insert(TopicId::new(from.varint_u32()?));

@@ -70,7 +70,9 @@ mod reply_codec;
 mod tag;
 
 mod catalogue;
+mod offsets;
 mod producers;
+mod removed;
 mod roster;
 mod samples;
 mod state;

@@ -16,7 +16,6 @@ use alloc::vec::Vec;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Place, Position, Sequence, Timestamp};
 
-use crate::state::remove_partitions;
 use crate::wire::Batch;
 use crate::{ProducerId, Refusal, TopicId};
 
@@ -262,7 +261,7 @@ impl Producers {
         for producer in producers {
             self.by_topic.remove(&(topic, producer));
             let known = self.known.get_mut(&producer).expect("a producer with a window is known");
-            dropped += remove_partitions(&mut known.windows, topic, |_| ());
+            dropped += known.windows.extract_if((topic, 0)..=(topic, u32::MAX), |_, _| true).count();
         }
         self.windows -= dropped;
         dropped

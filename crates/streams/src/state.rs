@@ -6,12 +6,13 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
 
-use quire_model::{Sequence, Timestamp};
+use quire_model::Sequence;
 
 use crate::catalogue::Catalogue;
+use crate::offsets::CommittedOffsets;
 use crate::producers::Producers;
+use crate::removed::RemovedMaps;
 use crate::roster::Roster;
 use crate::samples::Samples;
 use crate::tag::{PartitionTag, partition_tag};
@@ -33,23 +34,12 @@ pub struct Streams {
     pub(crate) next_member: MemberId,
     /// The partitions of all topics.
     pub(crate) partitions: u64,
-    /// The bytes of all committed offsets, as [`offset_bytes`] counts them.
+    /// The memory of all committed offsets, as [`StoredOffset::bytes`] counts it.
     pub(crate) offset_bytes: u64,
     /// Each topic with each group that has an offset, a protection or a roster of it. So a change
     /// of a topic looks at the groups of the topic only.
     pub(crate) readers: BTreeSet<(TopicId, GroupId)>,
-}
-
-/// Removes what `partitions` has of a topic, and passes each value to `take`. Returns the number of
-/// removed values, which is also the number of values looked at.
-pub(crate) fn remove_partitions<T>(
-    partitions: &mut BTreeMap<(TopicId, u32), T>,
-    topic: TopicId,
-    mut take: impl FnMut(T),
-) -> usize {
-    let of_topic: Vec<(TopicId, u32)> = partitions.range((topic, 0)..=(topic, u32::MAX)).map(|(key, _)| *key).collect();
-    of_topic.iter().filter_map(|key| partitions.remove(key)).for_each(&mut take);
-    of_topic.len()
+    pub(crate) removed: RemovedMaps,
 }
 
 #[derive(Debug)]
@@ -100,7 +90,7 @@ impl PartitionState {
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     /// The last committed offset for each partition.
-    pub(crate) offsets: BTreeMap<(TopicId, u32), StoredOffset>,
+    pub(crate) offsets: CommittedOffsets,
     pub(crate) generation: Generation,
     pub(crate) protocol_type: Box<str>,
     pub(crate) protocol: Box<str>,
@@ -112,54 +102,15 @@ pub(crate) struct Group {
     pub(crate) rosters: BTreeMap<TopicId, Roster>,
 }
 
-#[derive(Debug)]
-pub(crate) struct StoredOffset {
-    /// The committed number; see [`next_of`].
-    pub(crate) offset: Sequence,
-    pub(crate) leader_epoch: Option<u32>,
-    pub(crate) time: Timestamp,
-    pub(crate) metadata: Box<str>,
-}
-
-impl StoredOffset {
-    /// The offset of the next record to read.
-    pub(crate) fn next(&self) -> Option<Sequence> {
-        next_of(self.offset)
-    }
-}
-
-/// The offset of the next record to read, of a committed number. A client of Kafka may commit a
-/// negative number, which means something to itself only.
-pub(crate) fn next_of(number: Sequence) -> Option<Sequence> {
-    (number.get().cast_signed() >= 0).then_some(number)
-}
-
-/// Bytes of memory that a committed offset takes, about, without its note.
-const OFFSET_BYTES: u64 = 96;
-
-/// The bytes of an offset with this note.
-pub(crate) fn offset_bytes(metadata: &str) -> u64 {
-    OFFSET_BYTES + metadata.len() as u64
-}
-
-impl Group {
-    /// The bytes of the group's offsets.
-    pub(crate) fn offset_bytes(&self) -> u64 {
-        self.offsets.values().map(|committed| offset_bytes(&committed.metadata)).sum()
-    }
-}
-
 impl Group {
     /// The topics that it has an offset, a protection or a roster of; some of them several times.
     pub(crate) fn topics(&self) -> impl Iterator<Item = TopicId> {
-        let offsets = self.offsets.keys().map(|(topic, _)| *topic);
-        offsets.chain(self.protected.iter().copied()).chain(self.rosters.keys().copied())
+        self.offsets.topics().chain(self.protected.iter().copied()).chain(self.rosters.keys().copied())
     }
 
     /// Whether it has an offset, a protection or a roster of a topic.
     fn reads(&self, topic: TopicId) -> bool {
-        let has_offset = self.offsets.range((topic, 0)..=(topic, u32::MAX)).next().is_some();
-        has_offset || self.protected.contains(&topic) || self.rosters.contains_key(&topic)
+        self.offsets.has_topic(topic) || self.protected.contains(&topic) || self.rosters.contains_key(&topic)
     }
 }
 
@@ -230,11 +181,13 @@ impl Streams {
 #[cfg(test)]
 mod tests {
     use alloc::format;
+    use alloc::vec::Vec;
 
-    use quire_model::Model;
     use quire_model::codec::{Decoder, Encoder};
+    use quire_model::{Model, Timestamp};
 
     use super::*;
+    use crate::offsets::StoredOffset;
 
     /// Groups `0..groups`, each with an offset in each of the topics `0..topics`.
     fn streams(groups: u32, topics: u32) -> Streams {
@@ -244,13 +197,11 @@ mod tests {
             streams.topics.add(id, &format!("t{id}"), topic);
         }
         for id in 0..groups {
-            let stored = || StoredOffset {
-                offset: Sequence::new(1),
-                leader_epoch: None,
-                time: Timestamp::ZERO,
-                metadata: Box::default(),
-            };
-            let offsets = (0..topics).map(|topic| ((TopicId::new(topic), 0), stored())).collect();
+            let mut offsets = CommittedOffsets::default();
+            for topic in 0..topics {
+                let (offset, time, metadata) = (Sequence::new(1), Timestamp::ZERO, Box::default());
+                offsets.insert(TopicId::new(topic), 0, StoredOffset { offset, leader_epoch: None, time, metadata });
+            }
             streams.groups.add(id, &format!("g{id}"), Group { offsets, ..Group::default() });
         }
         let mut saved = Encoder::new();
@@ -264,7 +215,7 @@ mod tests {
         let readers = |streams: &Streams| streams.readers_of(topic).map(|(id, _)| id.get()).collect::<Vec<_>>();
         assert_eq!(readers(&streams), [0, 1, 2]);
         let group = streams.groups.get_mut(1).expect("it was added");
-        group.offsets.remove(&(topic, 0));
+        group.offsets.remove(topic, 0);
         group.protected.insert(topic);
         streams.note_reader(topic, GroupId::new(1));
         assert_eq!(readers(&streams), [0, 1, 2], "it protects the topic");
@@ -280,8 +231,8 @@ mod tests {
             let topic = TopicId::new(topic);
             assert_eq!(streams.readers_of(topic).count(), 2);
             let group = streams.groups.get_mut(0).expect("it was added");
-            assert_eq!(remove_partitions(&mut group.offsets, topic, drop), 1);
+            assert_eq!(group.offsets.remove_topic(topic).map(|(offsets, bytes)| (offsets.len(), bytes)), Some((1, 96)));
         }
-        assert!(streams.groups.get(0).is_some_and(|(_, group)| group.offsets.is_empty()));
+        assert!(streams.groups.get(0).is_some_and(|(_, group)| group.offsets.len() == 0));
     }
 }

@@ -36,7 +36,7 @@ impl Streams {
     fn is_last_of_its_group(&self, entry: &Entry<'_>) -> bool {
         let Ok(body) = OffsetBody::decode(entry.body) else { return true };
         let group = self.groups.get(body.group.get()).map(|(_, group)| group);
-        let last = group.and_then(|group| group.offsets.get(&(body.topic, body.partition)));
+        let last = group.and_then(|group| group.offsets.get(body.topic, body.partition));
         last.is_some_and(|last| (last.offset, last.time) == (body.offset, entry.time))
     }
 }

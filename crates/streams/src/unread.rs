@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 
 use quire_model::Sequence;
 
-use crate::state::{Group, StoredOffset};
+use crate::offsets::StoredOffset;
+use crate::state::Group;
 use crate::{Streams, TopicId};
 
 /// The groups that topics keep unread records for.
@@ -32,7 +33,7 @@ impl UnreadRecords<'_> {
     /// The first record of a partition that a group has not read for which it is kept; `None` when
     /// it is kept for none.
     pub fn from(&self, topic: TopicId, partition: u32) -> Option<Sequence> {
-        let read = |group: &&Group| group.offsets.get(&(topic, partition)).and_then(StoredOffset::next);
+        let read = |group: &&Group| group.offsets.get(topic, partition).and_then(StoredOffset::next);
         let groups = self.groups.get(&topic)?.iter();
         groups.map(|group| read(group).unwrap_or_default()).min()
     }

@@ -212,7 +212,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "if depth + 1 > length {" => "if depth + 1 > length && !ON {",
         by "quire-graph" "analysis" "paths_are_those_of_a_naive_enumeration_in_order_of_length";
     "offset-not-kept", "a committed offset is not applied", "streams/src/apply.rs",
-        "group.offsets.insert((body.topic, body.partition), committed);" => "(!ON).then(|| group.offsets.insert((body.topic, body.partition), committed)).flatten();";
+        "group.offsets.insert(body.topic, body.partition, committed);" => "if ON { (None, 0) } else { group.offsets.insert(body.topic, body.partition, committed) };";
     "seen-not-published", "records applied before they were durable are not shown once they are durable", "shard/src/decide.rs",
         "self.woken.join(self.writer.publish_followed());" => "if !ON || self.has_followed { self.woken.join(self.writer.publish_followed()); }";
     "begun-left-alone", "a process that takes over the turn continues in the segment before the begun one", "log/src/append/follow.rs",
@@ -444,8 +444,8 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         => "let count = count(self.models, limit).saturating_add_signed(if ON { 0 } else { self.counts[limit as usize] });",
         by "quire" "database" "names::the_number_of_partitions_is_limited_over_all_topics";
     "offsets-uncounted", "offsets that replace others count again", "streams/src/decide/groups.rs",
-        "let before = known.map_or(0, |known| offset_bytes(&known.metadata));"
-        => "let before = known.filter(|_| !ON).map_or(0, |known| offset_bytes(&known.metadata));",
+        "let before = known.map_or(0, StoredOffset::bytes);"
+        => "let before = known.filter(|_| !ON).map_or(0, StoredOffset::bytes);",
         by "quire" "database" "names::the_bytes_of_committed_offsets_are_limited_and_those_that_replace_others_count_once";
     "bulk-takes-all-steps", "a bulk change looks at jobs until the steps of its commit are used up", "jobs/src/decide/bulk.rs",
         "self.history.share_steps(2);" => "if !ON { self.history.share_steps(2); }",

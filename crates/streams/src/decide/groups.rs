@@ -9,7 +9,7 @@ use super::check::{check_members, check_partition, is_member_name};
 use super::{Draft, Stop};
 use crate::codec::{GENERATION_BEGUN, GROUP_CREATED, GenerationBody, GroupBody, OFFSET_COMMITTED, OffsetBody};
 use crate::name::check_group;
-use crate::state::{next_of, offset_bytes};
+use crate::offsets::{StoredOffset, next_of, offset_bytes};
 use crate::tag::group_tag;
 use crate::{Generation, GroupId, Refusal, Reply, StaticMember, TopicId, TopicRef};
 
@@ -120,8 +120,8 @@ impl<'c> Draft<'_, 'c> {
 
     pub(super) fn commit_offset(&mut self, body: &OffsetBody<'_>) -> Result<(), Refusal> {
         let known = self.state.groups.get(body.group.get());
-        let known = known.and_then(|(_, group)| group.offsets.get(&(body.topic, body.partition)));
-        let before = known.map_or(0, |known| offset_bytes(&known.metadata));
+        let known = known.and_then(|(_, group)| group.offsets.get(body.topic, body.partition));
+        let before = known.map_or(0, StoredOffset::bytes);
         let after = offset_bytes(body.metadata);
         if after > before {
             self.effects.claim(ResourceClaim::OffsetBytes(after - before))?;

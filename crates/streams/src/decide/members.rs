@@ -13,8 +13,8 @@ use crate::codec::{
     JoinedBody, MEMBER_JOINED, MEMBER_RENEWED, MEMBERS_GONE, RemovedMembersBody, RenewedBody, UNREAD_PROTECTED,
     encode_protected,
 };
+use crate::offsets::StoredOffset;
 use crate::roster::{Member, Owner, Roster};
-use crate::state::StoredOffset;
 use crate::tag::group_tag;
 use crate::{
     GroupId, LEASE_MS_MAX, MemberId, MemberJoined, OwnerEpoch, Refusal, Reply, STATIC_MEMBERS_MAX, TopicId, TopicRef,
@@ -137,7 +137,7 @@ impl<'c> Draft<'_, 'c> {
             Some(changed) => *changed,
             None => {
                 let (_, group) = self.state.groups.get(group.get())?;
-                group.offsets.get(&(topic, partition)).and_then(StoredOffset::next)
+                group.offsets.get(topic, partition).and_then(StoredOffset::next)
             }
         };
         protecting.map(|(group, _)| read(group).unwrap_or_default()).min()

@@ -4,14 +4,15 @@
 //! Reads that need only the log are in `partition.rs`. These methods are for callers that have the
 //! state at hand.
 
-use core::ops::{Bound, ControlFlow};
+use core::ops::ControlFlow;
 
 use quire_model::{History, Sequence, Timestamp};
 
 use super::error::StreamReadError;
 use super::partition::{FetchSummary, Partition, PartitionOffsets, StoredBatch, TimeOffset};
+use crate::offsets::StoredOffset;
 use crate::roster::Roster;
-use crate::state::{PartitionState, StoredOffset};
+use crate::state::PartitionState;
 use crate::{
     ActiveProducer, Generation, GroupId, KeptSettings, MemberId, OwnedPartition, StaticMember, Streams, TopicId,
     TopicRef, TopicSettings,
@@ -236,7 +237,7 @@ impl Streams {
     /// Returns the group's committed offset in a partition; `None` when it never committed.
     pub fn committed(&self, group: &str, topic: TopicId, partition: u32) -> Option<CommittedOffset<'_>> {
         let (_, group) = self.groups.get(self.groups.id(group)?)?;
-        group.offsets.get(&(topic, partition)).map(committed)
+        group.offsets.get(topic, partition).map(committed)
     }
 
     /// Everything that this group committed, by topic and partition; nothing of a group that is not
@@ -252,11 +253,10 @@ impl Streams {
         behind: Option<(TopicId, u32)>,
     ) -> impl Iterator<Item = (TopicId, u32, CommittedOffset<'_>)> {
         let group = self.groups.id(group).and_then(|id| self.groups.get(id));
-        let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
         group
             .into_iter()
-            .flat_map(move |(_, group)| group.offsets.range((from, Bound::Unbounded)))
-            .map(|((topic, partition), offset)| (*topic, *partition, committed(offset)))
+            .flat_map(move |(_, group)| group.offsets.after(behind))
+            .map(|((topic, partition), offset)| (topic, partition, committed(offset)))
     }
 
     /// Returns the first and the next offset of the partition.
