@@ -18,5 +18,5 @@ export default defineConfig({
     assetsInlineLimit: 0,
     cssCodeSplit: false,
   },
-  server: { proxy: Object.fromEntries(["/v1", "/healthz", "/readyz", "/ui/session"].map((route) => [route, proxied])) },
+  server: { proxy: Object.fromEntries(["/v1", "/healthz", "/readyz", "/ui/session", "/ui/login"].map((route) => [route, proxied])) },
 });

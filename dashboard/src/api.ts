@@ -13,6 +13,12 @@ const SESSION = "/ui/session";
 /** Who is signed in; `null` without a session. */
 export const principal = signal<string | null>(null);
 
+/** The OpenID provider at which a person can sign in, if there is one. */
+export const provider = signal<string | undefined>(undefined);
+
+/** Begins a sign-in at the provider. */
+export const LOGIN = "/ui/login";
+
 const quire = signal(clientWith(sessionStorage.getItem(KEY)));
 
 /** Whether the server refused the key, or needs one. */
@@ -35,7 +41,11 @@ export function isSignedIn(): boolean {
 
 async function session(init?: RequestInit): Promise<Response> {
   const answer = await fetch(SESSION, { headers: { "content-type": "application/json" }, ...init });
-  if (answer.ok) principal.value = ((await answer.json()) as { principal: string | null }).principal;
+  if (answer.ok) {
+    const signedIn = (await answer.json()) as { principal: string | null; provider?: string };
+    principal.value = signedIn.principal;
+    provider.value = signedIn.provider;
+  }
   return answer;
 }
 

@@ -1,8 +1,8 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { findSession, isOffline, isReady, isSignedIn, needsKey, principal, signIn, signOut } from "./api.js";
+import { findSession, isOffline, isReady, isSignedIn, LOGIN, needsKey, principal, provider, signIn, signOut } from "./api.js";
 import { PAGES } from "./keys.js";
-import { go, href, place } from "./router.js";
+import { go, href, place, setParams } from "./router.js";
 import { Command, Empty, Head } from "./ui/parts.js";
 import { THEMES, theme, times } from "./ui/settings.js";
 import { Cluster } from "./pages/cluster.js";
@@ -134,8 +134,15 @@ function Mark() {
   );
 }
 
+/** Why a sign-in at the provider failed, by the parameter `login` of the address. */
+const FAILURES: Record<string, string> = {
+  refused: "The sign-in did not succeed. Try again, or ask an administrator: the log of the server has the reason.",
+  unavailable: "The server could not use the sign-in provider. Try again later: the log of the server has the reason.",
+};
+
 function Login() {
-  const [message, setMessage] = useState(isSignedIn() ? "Your session has ended. Sign in again." : "");
+  const failure = FAILURES[place.value.params.get("login") ?? ""];
+  const [message, setMessage] = useState(failure ?? (isSignedIn() ? "Your session has ended. Sign in again." : ""));
   return (
     <form
       class="login"
@@ -143,7 +150,10 @@ function Login() {
         event.preventDefault();
         const key = new FormData(event.currentTarget).get("key");
         signIn(String(key).trim()).then(
-          (problem) => setMessage(problem ?? ""),
+          (problem) => {
+            if (problem === undefined) setParams({ login: undefined });
+            setMessage(problem ?? "");
+          },
           (error: unknown) => setMessage((error as Error).message),
         );
       }}
@@ -154,6 +164,8 @@ function Login() {
       <input id="key" name="key" type="password" autocomplete="off" required />
       {message !== "" && <p class="bad" role="alert">{message}</p>}
       <button type="submit" class="solid">Log in</button>
+      {/* A target, because the server answers this address, and not a page of the dashboard. */}
+      {provider.value !== undefined && <a class="button" href={LOGIN} target="_self">Sign in with {provider.value}</a>}
       <p class="faint">You have no key? An administrator creates one. The first administrator has the key of <code>quire access init</code>.</p>
       <Command text={`quire access key new USER \\\n    --http ${window.location.origin} \\\n    --key-file root.key`} />
     </form>

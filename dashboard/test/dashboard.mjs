@@ -6,7 +6,9 @@
 // browser gets the pages from there in place of those in the program QUIRE. With QUIRE_DASHBOARD_LARGE=1, it also opens the
 // pages with 1,000,000 jobs and 10,000 topics.
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { generateKeyPairSync, sign } from "node:crypto";
+import { mkdtempSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -60,7 +62,7 @@ async function kill({ server }) {
 async function contextOf(browser, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
   if (bundle !== undefined) {
-    const isFile = ({ pathname }) => /^\/(ui(\/.*)?)?$/.test(pathname) && pathname !== "/ui/session";
+    const isFile = ({ pathname }) => /^\/(ui(\/.*)?)?$/.test(pathname) && !/^\/ui\/(session|login)/.test(pathname);
     await context.route(isFile, (route) => {
       const { pathname } = new URL(route.request().url());
       const name = pathname.startsWith("/ui/assets/") ? pathname.slice("/ui/".length) : "index.html";
@@ -459,6 +461,85 @@ async function locked(browser, { url }) {
   console.log("ok access control");
 }
 
+/** An OpenID provider, where a person accepts or refuses each sign-in. It is another site than the server. */
+async function provide() {
+  const { publicKey, privateKey } = generateKeyPairSync("ed25519");
+  const key = { ...publicKey.export({ format: "jwk" }), kid: "one", use: "sig" };
+  const encode = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const nonces = new Map();
+  const provider = createServer(async (request, response) => {
+    const issuer = `http://localhost:${provider.address().port}`;
+    const { pathname, searchParams: asked } = new URL(request.url, issuer);
+    const json = (value) => response.setHeader("content-type", "application/json").end(JSON.stringify(value));
+    if (pathname === "/.well-known/openid-configuration") {
+      json({ issuer, authorization_endpoint: `${issuer}/authorize`, token_endpoint: `${issuer}/token` });
+    } else if (pathname === "/authorize") {
+      const code = `code-${nonces.size}`;
+      nonces.set(code, asked.get("nonce"));
+      const back = (answer) => `${asked.get("redirect_uri")}?${new URLSearchParams({ ...answer, state: asked.get("state") })}`;
+      response.setHeader("content-type", "text/html");
+      response.end(`<a href="${back({ code }).replaceAll("&", "&amp;")}">Accept</a> <a href="${back({ error: "access_denied" }).replaceAll("&", "&amp;")}">Refuse</a>`);
+    } else if (pathname === "/token") {
+      const body = await new Response(request).text();
+      const nonce = nonces.get(new URLSearchParams(body).get("code"));
+      const claims = { iss: issuer, aud: "dashboard", sub: "ann", exp: Math.floor(Date.now() / 1000) + 60, nonce };
+      const signed = `${encode({ alg: "EdDSA", kid: "one" })}.${encode(claims)}`;
+      json({ token_type: "Bearer", id_token: `${signed}.${sign(null, Buffer.from(signed), privateKey).toString("base64url")}` });
+    } else {
+      response.writeHead(404).end();
+    }
+  });
+  await new Promise((resolve) => provider.listen(0, "localhost", resolve));
+  return { provider, issuer: `http://localhost:${provider.address().port}`, keys: { keys: [key] } };
+}
+
+/** A free port of this machine. */
+async function freePort() {
+  const server = createServer();
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** A person signs in at a provider, comes back, and has a session. */
+async function provided(browser) {
+  const { provider, issuer, keys } = await provide();
+  const file = join(directory, "keys.json");
+  writeFileSync(file, JSON.stringify(keys));
+  const data = join(directory, "provided");
+  execFileSync(quire, ["access", "init", "root", "--data", data, "--save-key", join(directory, "root.key")]);
+  execFileSync(quire, ["access", "user", "add", "ann", "--role", "admin", "--data", data]);
+  const address = `127.0.0.1:${await freePort()}`;
+  const flags = ["--durability", "os", "--oidc-issuer", issuer, "--oidc-audience", "api", "--oidc-keys", file, "--oidc-client-id", "dashboard", "--oidc-public-url", `http://${address}`];
+  const running = await serve(address, { data: "provided", flags });
+  try {
+    const context = await contextOf(browser);
+    const page = await context.newPage();
+    await page.goto(`${running.url}/ui/overview`);
+    const button = page.getByRole("link", { name: "Sign in with localhost" });
+    await button.waitFor();
+    await fitsEverywhere(page, "login at a provider");
+    await withoutViolations(page, "login at a provider");
+    await button.click();
+    await page.getByRole("link", { name: "Refuse" }).click();
+    await page.getByText("The sign-in did not succeed").waitFor();
+    await button.click();
+    await page.getByRole("link", { name: "Accept" }).click();
+    await page.getByRole("button", { name: "Settings" }).click();
+    await page.getByText("Signed in as ann").waitFor();
+    assert.deepEqual((await context.cookies(running.url)).map(({ name, sameSite }) => [name, sameSite]), [["__Host-quire-session", "Strict"]]);
+    await page.goto(`${running.url}/ui/access`);
+    await page.getByRole("cell", { name: "ann" }).first().waitFor();
+    await context.close();
+  } finally {
+    await kill(running);
+    provider.closeAllConnections();
+    provider.close();
+  }
+  console.log("ok a sign-in at a provider");
+}
+
 /** The pages of a cluster: of its leader, of a follower, with a lost node, and after changes. */
 async function clustered(browser) {
   const node = (number, ...flags) => serve("127.0.0.1:0", { data: `node-${number}`, flags: ["--node", String(number), "--cluster-listen", "127.0.0.1:0", ...flags] });
@@ -537,6 +618,7 @@ try {
   await run(browser, running.url);
   running = await killed(browser, running);
   await locked(browser, running);
+  await provided(browser);
   await clustered(browser);
   console.log("the dashboard works");
 } finally {

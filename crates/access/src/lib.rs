@@ -27,7 +27,7 @@
 //! * [`FetchTurns`]: which of the waiting fetches is woken when jobs arrive.
 //! * [`raise_handle_limit`] and [`share_out`]: file handles.
 //! * [`ServedDatabase`] and [`Session`]: who a client is, and the database as it may use it.
-//! * [`TokenVerifier`]: bearer tokens of an OpenID provider.
+//! * [`TokenVerifier`]: bearer tokens of an OpenID provider, and the sign-in of browsers there.
 //! * [`SessionCache`]: the session of a request by its `Authorization` fields.
 //! * [`BrowserSessions`]: sessions that browsers present as a cookie.
 //! * [`Forwarder`]: requests that a node of a cluster forwards to the leader.
@@ -93,7 +93,10 @@ pub use halves::{StreamReader, StreamWriter};
 pub use handles::{LOG_HANDLES, raise_handle_limit, share_out};
 pub use listener::{Admission, EstablishedConnection, Listener, check_address};
 pub use live::LiveSettings;
-pub use oidc::{OidcSettings, RoleMapping, TokenVerifier};
+pub use oidc::{
+    LOGIN, LoginAnswer, LoginError, LoginSettings, OidcSettings, PreparedLogin, ProviderLogin, RoleMapping,
+    TokenVerifier,
+};
 pub use peer::{Peer, TlsPeer};
 pub use places::{ConnectionLimits, ConnectionPlace};
 pub use quotas::{QuotaBuckets, QuotaClient};

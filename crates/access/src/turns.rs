@@ -1,9 +1,11 @@
-//! Limits the number of concurrent long reads.
+//! Limits the number of concurrent long reads, and of requests to other servers.
 //!
 //! * Reads that decompress much: a few stored bytes may decompress to hundreds of megabytes. Each
 //!   read has a limit, and the turns limit all reads of a front end together.
 //! * Batches of subscriptions and pages: hundreds of clients that read the past at once would have
 //!   as many threads, and commits would wait for a processor.
+//! * Requests to an OpenID provider: browsers that sign in would have as many threads while the
+//!   provider does not answer.
 //!
 //! A read waits for its turn before it gets a thread, so waiting reads do not use up the threads of
 //! other work.
@@ -17,6 +19,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How many reads decompress at a time.
 const DECOMPRESSIONS: usize = 2;
+
+/// How many browsers sign in at a time.
+const LOGINS: usize = 8;
 
 /// The turns of long reads of one kind. Clones share them.
 #[derive(Debug, Clone)]
@@ -33,6 +38,11 @@ impl ReadTurns {
     /// The turns of batches and pages: as many at a time as there are processors.
     pub fn of_batches() -> Self {
         ReadTurns::of(available_parallelism().map_or(1, NonZero::get))
+    }
+
+    /// The turns of requests to an OpenID provider: eight at a time.
+    pub fn of_logins() -> Self {
+        ReadTurns::of(LOGINS)
     }
 
     fn of(count: usize) -> Self {

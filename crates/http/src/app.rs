@@ -40,6 +40,8 @@ pub(crate) struct App {
     pub(crate) importing: Arc<Mutex<()>>,
     /// The sessions of browsers that signed in.
     pub(crate) browser_sessions: Arc<BrowserSessions>,
+    /// The turns of requests to an OpenID provider.
+    pub(crate) logins: ReadTurns,
     /// The turns of SQL statements.
     pub(crate) querying: StatementTurns,
     /// Whether the server is stopping: long polls then end.
@@ -77,6 +79,7 @@ impl App {
             backing_up,
             importing,
             browser_sessions: Arc::default(),
+            logins: ReadTurns::of_logins(),
             querying: StatementTurns::default(),
             closed,
         })

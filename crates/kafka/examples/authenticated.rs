@@ -67,6 +67,7 @@ fn provider(directory: &Path, now: Timestamp) -> Result<(OidcSettings, String), 
         principal_claim: "sub".to_owned(),
         roles_claim: None,
         roles: Vec::new(),
+        login: None,
     };
     Ok((settings, format!("{signed}.{signature}")))
 }

@@ -607,4 +607,10 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "cookie-of-any-page", "the cookie of a browser counts for pages of other sites", "http/src/gate.rs",
         "let is_own = dashboard::is_of_own_page(headers);" => "let is_own = ON || dashboard::is_of_own_page(headers);",
         by "quire-http" "it" "sessions::a_cookie_counts_for_pages_of_this_server_only_and_a_header_wins";
+    "state-not-compared", "an answer of the provider with another state ends a sign-in", "access/src/oidc/pending.rs",
+        "if !is_same_secret(&known.state, state) {" => "if !ON && !is_same_secret(&known.state, state) {",
+        by "quire-http" "it" "logins::an_answer_that_is_not_of_the_sign_in_begins_no_session";
+    "nonce-of-another", "an ID token with the nonce of another sign-in is accepted", "access/src/oidc/login.rs",
+        "if !is_same_secret(nonce, &login.nonce) {" => "if !ON && !is_same_secret(nonce, &login.nonce) {",
+        by "quire-http" "it" "logins::a_wrong_token_of_the_provider_begins_no_session";
 };

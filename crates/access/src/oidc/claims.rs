@@ -12,7 +12,7 @@ use super::settings::OidcSettings;
 /// How far the clock of the provider may be ahead, in seconds.
 const AHEAD_S: f64 = 60.0;
 
-/// The principal that the claims stand for at `now`.
+/// The principal that the claims of a bearer token stand for at `now`.
 ///
 /// # Errors
 /// [`WrongToken`]: a claim is missing, of another type or not accepted.
@@ -21,7 +21,37 @@ pub(super) fn principal(
     settings: &OidcSettings,
     now: Timestamp,
 ) -> Result<Principal, WrongToken> {
-    if text(claims, "iss")? != settings.issuer || !has_audience(claims, &settings.audience)? {
+    principal_for(claims, settings, &settings.audience, now)
+}
+
+/// The principal that the claims of an ID token for this client stand for at `now` (OpenID Connect
+/// Core 1.0, section 3.1.3.7). The caller compares the nonce. A session may outlast the token.
+///
+/// # Errors
+/// Like [`principal`].
+pub(super) fn principal_of_login(
+    claims: &Map<String, Value>,
+    settings: &OidcSettings,
+    client_id: &str,
+    now: Timestamp,
+) -> Result<Principal, WrongToken> {
+    let principal = principal_for(claims, settings, client_id, now)?;
+    let is_for_others = texts(claims.get("aud").ok_or(WrongToken)?)?.len() > 1;
+    // The client that the token was issued to.
+    match claims.get("azp") {
+        None if is_for_others => Err(WrongToken),
+        Some(party) if party.as_str() != Some(client_id) => Err(WrongToken),
+        _ => Ok(Principal { expires: None, ..principal }),
+    }
+}
+
+fn principal_for(
+    claims: &Map<String, Value>,
+    settings: &OidcSettings,
+    audience: &str,
+    now: Timestamp,
+) -> Result<Principal, WrongToken> {
+    if text(claims, "iss")? != settings.issuer || !has_audience(claims, audience)? {
         return Err(WrongToken);
     }
     let now_s = now.as_micros() as f64 / 1_000_000.0;
@@ -41,7 +71,7 @@ pub(super) fn principal(
     Ok(Principal { expires, roles, ..Principal::named(name) })
 }
 
-fn text<'c>(claims: &'c Map<String, Value>, name: &str) -> Result<&'c str, WrongToken> {
+pub(super) fn text<'c>(claims: &'c Map<String, Value>, name: &str) -> Result<&'c str, WrongToken> {
     claims.get(name).and_then(Value::as_str).ok_or(WrongToken)
 }
 

@@ -66,6 +66,7 @@ impl Provider {
             principal_claim: "sub".to_owned(),
             roles_claim: Some("groups".to_owned()),
             roles: vec!["ops => operator".parse().expect("valid"), "dev => reader".parse().expect("valid")],
+            login: None,
         }
     }
 
@@ -313,16 +314,64 @@ fn a_file_that_can_not_be_used_and_wrong_settings_are_named() {
         let error = TokenVerifier::load(provider.settings()).expect_err(problem).to_string();
         assert!(error.contains(problem) && error.contains("keys.json"), "{problem}: {error}");
     }
+    provider.publish(&json!({"keys": [key()]}));
+    let login = || LoginSettings {
+        client_id: "quire".to_owned(),
+        client_secret: None,
+        public_url: "https://quire.example".to_owned(),
+        scopes: Vec::new(),
+    };
+    let with_login = |login| OidcSettings { login: Some(login), ..provider.settings() };
     for (settings, problem) in [
         (OidcSettings { issuer: String::new(), ..provider.settings() }, "the issuer is empty"),
         (OidcSettings { audience: String::new(), ..provider.settings() }, "the audience is empty"),
         (OidcSettings { roles_claim: None, ..provider.settings() }, "need a roles claim"),
         (OidcSettings { roles: Vec::new(), ..provider.settings() }, "needs roles of groups"),
+        (OidcSettings { issuer: "http://id.example".to_owned(), ..with_login(login()) }, "must be an https URL"),
+        (OidcSettings { issuer: "https://id.example?a=b".to_owned(), ..with_login(login()) }, "without a query"),
+        (OidcSettings { issuer: "https://a@id.example".to_owned(), ..with_login(login()) }, "must be an https URL"),
+        (with_login(LoginSettings { client_id: String::new(), ..login() }), "the client id is empty"),
+        (with_login(LoginSettings { public_url: "http://q.example".to_owned(), ..login() }), "the public URL must be"),
+        (
+            with_login(LoginSettings { public_url: "https://q.example/".to_owned(), ..login() }),
+            "the public URL must be",
+        ),
+        (with_login(LoginSettings { scopes: vec!["a b".to_owned()], ..login() }), "a scope must be"),
+        (with_login(LoginSettings { client_secret: Some("missing".into()), ..login() }), "the secret of a client"),
     ] {
         let error = TokenVerifier::load(settings).expect_err(problem).to_string();
         assert!(error.contains(problem), "{problem}: {error}");
     }
     for text in ["ops", "=> reader", "ops =>", ""] {
         assert!(text.parse::<RoleMapping>().is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn a_url_of_a_provider_is_https_or_of_this_machine() {
+    for url in [
+        "https://id.example",
+        "https://id.example:8443/a?b=c",
+        "http://127.0.0.1:80/",
+        "http://[::1]:80",
+        "http://localhost",
+    ] {
+        assert!(url::is_protected(url), "{url}");
+    }
+    for url in [
+        "http://id.example",
+        "http://localhost.evil.example",
+        "http://127.0.0.1.evil.example",
+        "https://user@id.example",
+        "https://id.example/#a",
+        "https://id.example/ a",
+        "https://",
+        "HTTPS://id.example",
+        "ftp://localhost",
+        "javascript:alert(1)",
+        "/authorize",
+        "",
+    ] {
+        assert!(!url::is_protected(url), "{url}");
     }
 }

@@ -9,6 +9,7 @@ use quire::Timestamp;
 use quire::system::Principal;
 
 use super::jwk::ProviderKey;
+use super::login::{LoginState, ProviderLogin};
 use super::settings::OidcSettings;
 use super::{WrongToken, claims, jwt};
 use crate::file_stamp::FileStamp;
@@ -21,6 +22,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub struct TokenVerifier {
     settings: OidcSettings,
     keys: Mutex<LoadedKeys>,
+    login: Option<LoginState>,
 }
 
 /// The keys, and the file that they are from.
@@ -32,7 +34,7 @@ struct LoadedKeys {
 }
 
 impl TokenVerifier {
-    /// Loads the keys of the settings.
+    /// Loads the keys of the settings. It does not connect to the provider.
     ///
     /// # Errors
     /// When settings are invalid or the file can't be used. The message names the setting or the
@@ -44,7 +46,8 @@ impl TokenVerifier {
         // Read before the file: a file that changes meanwhile has another stamp later.
         let tried = FileStamp::of(&settings.keys);
         let keys = read(&settings.keys)?;
-        Ok(Arc::new(TokenVerifier { settings, keys: Mutex::new(LoadedKeys { keys, tried }) }))
+        let login = settings.login.clone().map(|login| LoginState::new(&settings.issuer, login)).transpose()?;
+        Ok(Arc::new(TokenVerifier { settings, keys: Mutex::new(LoadedKeys { keys, tried }), login }))
     }
 
     /// Returns the principal of a token at `now`. `None` for every token that is not accepted.
@@ -52,12 +55,21 @@ impl TokenVerifier {
         self.check(token, now).ok()
     }
 
+    /// Returns the sign-in of browsers at the provider. `None` where the settings have none.
+    pub fn login(&self) -> Option<ProviderLogin<'_>> {
+        self.login.as_ref().map(|state| ProviderLogin { verifier: self, state })
+    }
+
+    pub(super) fn settings(&self) -> &OidcSettings {
+        &self.settings
+    }
+
     fn check(&self, token: &str, now: Timestamp) -> Result<Principal, WrongToken> {
         claims::principal(&jwt::verified(token, &self.keys())?, &self.settings, now)
     }
 
     /// The keys of the file. A file that can't be used keeps the earlier keys, and is logged once.
-    fn keys(&self) -> Arc<[ProviderKey]> {
+    pub(super) fn keys(&self) -> Arc<[ProviderKey]> {
         let mut loaded = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let path = &self.settings.keys;
         let stamp = FileStamp::of(path);

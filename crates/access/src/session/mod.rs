@@ -119,6 +119,11 @@ impl ServedDatabase {
         ServedDatabase::with(self.owner().clone(), options)
     }
 
+    /// Returns the verifier of tokens; `None` where no tokens are accepted.
+    pub fn tokens(&self) -> Option<&Arc<TokenVerifier>> {
+        self.0.options.tokens.as_ref()
+    }
+
     /// Forwards requests to the leader while another node leads. Call it before the first session.
     #[must_use]
     pub fn with_forwarding(self, forwarding: Forwarder) -> Self {

@@ -25,4 +25,5 @@ pub use connector::{PeerBytes, PeerConnector, PeerStream};
 pub(crate) use handshake::TlsByteStream;
 pub use names::NameRule;
 pub use server::ServerTls;
+pub(crate) use server::provider;
 pub use settings::{ClientCertificates, TlsProtocol, TlsSettings, TlsVersion};

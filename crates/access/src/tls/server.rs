@@ -208,12 +208,12 @@ impl TlsState {
 }
 
 #[cfg(feature = "aws-lc")]
-pub(super) fn provider() -> CryptoProvider {
+pub(crate) fn provider() -> CryptoProvider {
     rustls::crypto::aws_lc_rs::default_provider()
 }
 
 #[cfg(not(feature = "aws-lc"))]
-pub(super) fn provider() -> CryptoProvider {
+pub(crate) fn provider() -> CryptoProvider {
     rustls::crypto::ring::default_provider()
 }
 

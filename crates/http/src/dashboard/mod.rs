@@ -3,13 +3,15 @@
 //! ```text
 //! GET /, /ui, /ui/commits/17 … ──▶ index.html, which shows the page of the path
 //! GET /ui/assets/NAME          ──▶ a file of the bundle; its name has the hash of its content
-//! /ui/session                  ──▶ the sign-in
+//! /ui/session                  ──▶ the sign-in with an API key
+//! /ui/login                    ──▶ the sign-in at an OpenID provider
 //! ```
 //!
 //! The page has no rights of its own: it uses the API, in the session of its user. So its files
 //! need no session. The sources are in `dashboard/`, and their build writes [`assets`].
 
 mod assets;
+mod login;
 mod session;
 
 use std::io::Write;
@@ -102,6 +104,8 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/", get(index))
         .route("/ui", get(index))
         .route("/ui/session", get(session::current).post(session::begin).delete(session::end))
+        .route("/ui/login", get(login::begin))
+        .route("/ui/login/callback", get(login::finish))
         .route("/ui/{*path}", get(index))
         .route("/ui/assets/{name}", get(async |PathNames(name): PathNames<String>| file(&name)))
 }

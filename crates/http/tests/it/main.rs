@@ -15,6 +15,7 @@ mod idempotency;
 mod imports;
 mod life;
 mod log;
+mod logins;
 mod names;
 mod page;
 mod reads;

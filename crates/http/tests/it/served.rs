@@ -72,6 +72,23 @@ impl Served {
         settings: impl FnOnce(Builder) -> Builder,
         client: impl FnOnce(SocketAddr) -> T,
     ) -> (Self, T) {
+        Served::begin(server, settings, |server| server, client)
+    }
+
+    /// A server with other components.
+    pub(crate) fn configured(
+        settings: impl FnOnce(Builder) -> Builder,
+        components: impl FnOnce(Server) -> Server,
+    ) -> Self {
+        Served::begin(Settings::default(), settings, components, |_| ()).0
+    }
+
+    fn begin<T>(
+        server: Settings,
+        settings: impl FnOnce(Builder) -> Builder,
+        components: impl FnOnce(Server) -> Server,
+        client: impl FnOnce(SocketAddr) -> T,
+    ) -> (Self, T) {
         let directory = tempfile::tempdir().expect("a directory");
         let builder =
             Database::builder(directory.path().join("data")).durability(Durability::Os).segment_bytes(1 << 20);
@@ -82,6 +99,7 @@ impl Served {
         // Tests compare the positions of the log.
         let server =
             runtime.block_on(Server::bind_with(database.clone(), any, server)).expect("a port").without_audit();
+        let server = components(server);
         let connections = server.connections();
         let address = server.address().tcp().expect("it is bound to TCP");
         let client = client(address);

@@ -12,7 +12,7 @@ use quire_access::{BROWSER_SESSION, BROWSER_SESSION_IDLE, BrowserSessions, Crede
 use crate::served::{Answer, Served};
 
 /// What a browser says of a request that a page of this server sends.
-const OWN: &str = "Sec-Fetch-Site: same-origin\r\n";
+pub(crate) const OWN: &str = "Sec-Fetch-Site: same-origin\r\n";
 
 fn database(server: &Served) -> &Database {
     server.database.as_ref().expect("it is open")
@@ -31,7 +31,8 @@ fn served() -> (Served, KeyText) {
     (server, key)
 }
 
-fn send(server: &Served, method: &str, path: &str, body: &str, headers: &str) -> Answer {
+/// Sends a request with these headers.
+pub(crate) fn send(server: &Served, method: &str, path: &str, body: &str, headers: &str) -> Answer {
     let head = server.head(method, path, body.len(), &format!("Connection: close\r\n{headers}"));
     let mut stream = TcpStream::connect(server.address).expect("it listens");
     stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).expect("sent");

@@ -68,6 +68,7 @@ async fn served(provider: &Provider) -> (World, Arc<ManualClock>) {
         principal_claim: "sub".to_owned(),
         roles_claim: Some("groups".to_owned()),
         roles: vec!["dev => producer".parse().expect("valid")],
+        login: None,
     });
     let (settings, any) = (Settings::default(), "127.0.0.1:0".parse().expect("an address"));
     let server = Server::bind_with(database.clone(), any, settings.clone()).await.expect("a free port");
