@@ -243,6 +243,26 @@ impl Client {
         Ok(response.into_body().into_with_config().limit(u64::MAX).reader())
     }
 
+    /// Closes the connections of the client and of its clones. Calls of other threads fail, also
+    /// while they read an answer, and later calls fail. A server ends the work of a read soon after
+    /// its connection is closed. A commit happens or not, as when an answer is lost.
+    ///
+    /// ```no_run
+    /// use std::{thread, time::Duration};
+    ///
+    /// use quire_client::{Call, Client};
+    ///
+    /// let client = Client::builder("http://127.0.0.1:7070").build()?;
+    /// let reader = client.clone();
+    /// let reading = thread::spawn(move || reader.send(&Call::get(&["queues"])));
+    /// client.close();
+    /// drop(reading.join());
+    /// # Ok::<(), quire_client::ClientError>(())
+    /// ```
+    pub fn close(&self) {
+        self.parts.agent.clone().shutdown();
+    }
+
     /// Sends a request as [`Client::send`], and reads the answer, a type of
     /// [`reply`](crate::reply).
     ///

@@ -1,15 +1,18 @@
 //! Connections over a Unix socket.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
-use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport};
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, ShutdownHandle, Transport,
+};
 use ureq::{Error, Timeout};
 
 /// Connects to one socket, regardless of the host in a URL.
@@ -21,8 +24,19 @@ pub(crate) struct SocketConnector {
 /// A connection over a Unix socket.
 #[derive(Debug)]
 pub(crate) struct SocketTransport {
-    stream: UnixStream,
+    socket: Arc<SharedSocket>,
     buffers: LazyBuffers,
+}
+
+/// A socket that another thread can shut down.
+#[derive(Debug)]
+struct SharedSocket(UnixStream);
+
+impl ShutdownHandle for SharedSocket {
+    fn shutdown(&self) {
+        // A socket that is shut down already needs nothing more.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
 }
 
 /// Resolves no host: a socket has none.
@@ -47,9 +61,11 @@ impl Connector for SocketConnector {
     type Out = SocketTransport;
 
     fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<SocketTransport>, Error> {
-        let stream = UnixStream::connect(&self.path)?;
+        let socket = Arc::new(SharedSocket(UnixStream::connect(&self.path)?));
+        let handle: Weak<SharedSocket> = Arc::downgrade(&socket);
+        (details.register_shutdown)(handle)?;
         let (input, output) = (details.config.input_buffer_size(), details.config.output_buffer_size());
-        Ok(Some(SocketTransport { stream, buffers: LazyBuffers::new(input, output) }))
+        Ok(Some(SocketTransport { socket, buffers: LazyBuffers::new(input, output) }))
     }
 }
 
@@ -60,17 +76,19 @@ impl Transport for SocketTransport {
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
         let timeout = timeout.for_write();
-        self.stream.set_write_timeout(limit(timeout)?)?;
+        let mut stream = &self.socket.0;
+        stream.set_write_timeout(limit(timeout)?)?;
         let output = &self.buffers.output()[..amount];
-        self.stream.write_all(output).map_err(|error| failure(error, timeout.reason))
+        stream.write_all(output).map_err(|error| failure(error, timeout.reason))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
         let timeout = timeout.for_read();
-        self.stream.set_read_timeout(limit(timeout)?)?;
+        let mut stream = &self.socket.0;
+        stream.set_read_timeout(limit(timeout)?)?;
         let input = self.buffers.input_append_buf();
         let count = loop {
-            match self.stream.read(input) {
+            match stream.read(input) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => break read.map_err(|error| failure(error, timeout.reason))?,
             }
@@ -81,13 +99,13 @@ impl Transport for SocketTransport {
 
     fn is_open(&mut self) -> bool {
         // A server sends nothing between two answers: bytes, or the end, mean a broken connection.
-        let is_silent = |stream: &mut UnixStream| {
+        let is_silent = |mut stream: &UnixStream| {
             stream.set_nonblocking(true)?;
             let read = stream.read(&mut [0]);
             stream.set_nonblocking(false)?;
             Ok::<_, std::io::Error>(matches!(read, Err(error) if error.kind() == ErrorKind::WouldBlock))
         };
-        is_silent(&mut self.stream).unwrap_or(false)
+        is_silent(&self.socket.0).unwrap_or(false)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The client against a server: its calls, subscriptions, workers and consumers, over restarts of
 //! the server.
 
+mod closing;
 mod consumers;
 mod reads;
 mod served;
