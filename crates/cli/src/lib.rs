@@ -79,7 +79,7 @@ Use a database in a directory (--data DIR) or behind a server (--http URL):
   jobs     Queues: enqueue, work, list, show, retry, cancel, hold, move, bulk
   graph    Graphs: put, get, delete, blocks, link, unlink, neighbours, walk, path, import, export
   produce  Produce messages to a topic
-  sql      Run a read-only SQL statement over all models
+  sql      Run read-only SQL over all models, or open a shell for it
 
 Administer a database:
   access   Users, API keys, roles and rules
@@ -172,7 +172,7 @@ enum Command {
     /// Put blocks and edges, walk, import and export
     #[command(subcommand)]
     Graph(verbs::Graph),
-    /// Run a read-only SQL statement over events, messages, jobs and graphs
+    /// Run read-only SQL over events, messages, jobs and graphs, or open a shell for it
     Sql(verbs::SqlVerb),
     /// Create users, API keys, roles and access rules
     #[command(subcommand)]

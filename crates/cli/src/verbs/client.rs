@@ -23,6 +23,7 @@ const LINE_BYTES_MAX: u64 = 256 << 20;
 #[derive(Debug, Clone)]
 pub(crate) struct HttpClient {
     client: Client,
+    builder: ClientBuilder,
 }
 
 impl HttpClient {
@@ -41,8 +42,7 @@ impl HttpClient {
     /// As [`HttpClient::new`], and when the file can't be read.
     pub(crate) fn with_key(address: &ServerAddress, key: &KeyFile) -> Result<Self> {
         let builder = Client::builder(address.as_str()).of_environment().without_retries();
-        let client = key.read()?.into_iter().fold(builder, ClientBuilder::api_key).build();
-        client.map(|client| HttpClient { client }).map_err(|error| CommandError::new(error.to_string()))
+        HttpClient::build(key.read()?.into_iter().fold(builder, ClientBuilder::api_key))
     }
 
     /// A client of the server that this process runs for itself. It sends no credential.
@@ -50,8 +50,25 @@ impl HttpClient {
     /// # Errors
     /// When the address is invalid.
     pub(super) fn of_owner(address: &ServerAddress) -> Result<Self> {
-        let client = Client::builder(address.as_str()).without_retries().build();
-        client.map(|client| HttpClient { client }).map_err(|error| CommandError::new(error.to_string()))
+        HttpClient::build(Client::builder(address.as_str()).without_retries())
+    }
+
+    fn build(builder: ClientBuilder) -> Result<Self> {
+        let client = builder.clone().build().map_err(|error| CommandError::new(error.to_string()))?;
+        Ok(HttpClient { client, builder })
+    }
+
+    /// Ends the calls of this client, also those of other threads.
+    pub(super) fn close(&self) {
+        self.client.close();
+    }
+
+    /// A client of the same server in the place of a closed one.
+    ///
+    /// # Errors
+    /// When the trusted roots can no longer be read.
+    pub(super) fn renewed(&self) -> Result<Self> {
+        HttpClient::build(self.builder.clone())
     }
 
     /// The address, as `--http` takes it.

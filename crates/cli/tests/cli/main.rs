@@ -29,7 +29,11 @@ mod secrets;
 mod serve;
 mod settings;
 mod sql;
+#[cfg(target_os = "linux")]
+mod sql_shell;
 mod support;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod tls;
 mod tools;
 #[cfg(target_os = "linux")]

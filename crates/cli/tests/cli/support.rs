@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Longer than any step takes, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The command, without arguments.
 pub(crate) fn quire() -> Command {
