@@ -1916,6 +1916,12 @@ export interface components {
         DeliveredReply: {
             events: components["schemas"]["DeliveredJob"][];
         };
+        DraftedEntryReply: {
+            /** Format: uint64 */
+            bytes: number;
+            kind: string;
+            model: string;
+        };
         /** @description Names a projection. */
         DropProjection: {
             name: components["schemas"]["Text"];
@@ -1924,6 +1930,18 @@ export interface components {
         /** @description Names a subscription. */
         DropSubscription: {
             name: components["schemas"]["Text"];
+        };
+        /** @description The answer that a commit would get. Nothing was committed. */
+        DryRunReply: {
+            /** @description Always true. */
+            dry_run: boolean;
+            /** @description The entries that the commit would append. */
+            entries: components["schemas"]["DraftedEntryReply"][];
+            /** Format: uint64 */
+            position: number;
+            replies: components["schemas"]["PartReply"][];
+            /** Format: uint64 */
+            time_ms: number;
         };
         /** @description The result or the refusal of one command of an `each`. */
         EachReply: components["schemas"]["PartReply"] | {
@@ -5396,6 +5414,7 @@ export interface operations {
     post_commit: {
         parameters: {
             query?: {
+                dry_run?: boolean;
                 as?: "json" | "text" | "base64";
             };
             header?: {
@@ -5418,7 +5437,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CommitReply"];
+                    "application/json": components["schemas"]["CommitReply"] | components["schemas"]["DryRunReply"];
                 };
             };
             400: components["responses"]["Problem400"];

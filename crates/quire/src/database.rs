@@ -226,6 +226,17 @@ impl Database {
     /// # Errors
     /// As [`Database::commit`].
     pub fn submit(&self, commit: &Commit<'_>) -> Result<Ticket<Outcome>> {
+        let ticket = self.submit_as(commit, false, |verdict| told(commit, verdict))?;
+        Ok(ticket.map(|verdict| outcome(commit, verdict)))
+    }
+
+    /// Passes a commit to the shard. `answer` converts the verdict.
+    pub(crate) fn submit_as<T>(
+        &self,
+        commit: &Commit<'_>,
+        is_dry_run: bool,
+        answer: impl Fn(Result<DecidedReplies<'_>, CommitRefusal>) -> Result<T, CommitRefusal>,
+    ) -> Result<Ticket<Result<T, CommitRefusal>>> {
         let now = self.now();
         let mut encoded = EncodedMessages::messages(commit.parts(), now, self.shards.only().compressor(), |topic| {
             self.codec_of(topic)
@@ -235,16 +246,15 @@ impl Database {
         let tags = TagSlices::of(commit.parts());
         let mut sorted = CommandsByModel::by_model(commit.parts(), now, &mut encoded, &tags, note)?;
         let idempotency_key = self.key_of(commit)?;
-        let ticket = loop {
-            let commands = Commands { idempotency_key, ..sorted.commands() };
-            let ticket = self.decide_within(u64::MAX, now, commands, |verdict| told(commit, verdict))?;
+        loop {
+            let commands = Commands { idempotency_key, is_dry_run, ..sorted.commands() };
+            let ticket = self.decide_within(u64::MAX, now, commands, &answer)?;
             let ticket = ticket.expect("no request takes more steps");
             match ticket.untold().as_ref().err().and_then(CommitRefusal::asks_for_keys) {
                 Some(command) => read_keys(self.budget(), sorted.streams_mut(command), &mut bytes_left)?,
-                None => break ticket,
+                None => return Ok(ticket),
             }
-        };
-        Ok(ticket.map(|verdict| outcome(commit, verdict)))
+        }
     }
 
     /// Submits a commit like [`Database::submit`], unless the commit may take long. Returns `None`
@@ -456,7 +466,7 @@ impl Database {
         answer: impl FnOnce(Result<DecidedReplies<'_>, CommitRefusal>) -> T,
     ) -> Result<Option<Ticket<T>>> {
         let acts = Acts::of(&commands, |topic| self.name_of(topic));
-        let timed = self.shards.timer().begin(now, self.clock());
+        let timed = if commands.is_dry_run { None } else { self.shards.timer().begin(now, self.clock()) };
         scratch::with_replies(|replies| {
             let limits = CommitLimits { brief_steps_max, budget: self.budget() };
             let decided = self.shards.only().commit_within(limits, now, &self.permit(commands)?, replies)?;
@@ -465,6 +475,7 @@ impl Database {
                 let DecidedCommit { rests_on, verdict, is_replay, .. } = decided;
                 if let Ok(at) = &verdict
                     && !is_replay
+                    && !commands.is_dry_run
                 {
                     acts.report(&commands, *at);
                 }
@@ -504,10 +515,10 @@ impl Database {
 }
 
 /// An accepted commit, with its replies by model.
-struct DecidedReplies<'r> {
+pub(crate) struct DecidedReplies<'r> {
     at: At,
     is_replay: bool,
-    replies: &'r mut Replies,
+    pub(crate) replies: &'r mut Replies,
 }
 
 /// The position, time and replies of an accepted commit, or the reason for its refusal.
@@ -515,7 +526,7 @@ type CommitVerdict = Result<(At, Replies), CommitRefusal>;
 
 /// Returns the replies of a verdict in the order of the parts. The index in a refusal still counts
 /// only the commands of its model.
-fn told(
+pub(crate) fn told(
     commit: &Commit<'_>,
     verdict: Result<DecidedReplies<'_>, CommitRefusal>,
 ) -> Result<AcceptedCommit, CommitRefusal> {
@@ -538,7 +549,7 @@ fn check_takes_key(commit: &Commit<'_>) -> Result<()> {
     Ok(())
 }
 
-fn outcome(commit: &Commit<'_>, verdict: Result<AcceptedCommit, CommitRefusal>) -> Outcome {
+pub(crate) fn outcome(commit: &Commit<'_>, verdict: Result<AcceptedCommit, CommitRefusal>) -> Outcome {
     match verdict {
         Ok(committed) => Outcome::Committed(committed),
         Err(mut refused) => {

@@ -99,6 +99,7 @@ mod cluster_view;
 mod commits;
 mod confirmation;
 mod database;
+mod dry_run;
 mod durations;
 mod passwords;
 mod reading;
@@ -121,6 +122,7 @@ pub use commits::{CommitEntry, CommitLog, EntryObject, LoggedCommit, LoggedEvent
 pub use consumer::DeliveryStream;
 pub use consumer::{Consumer, ConsumerSettings, DeliveredRecord, Delivery, Lag, Lease, PartitionSharing};
 pub use database::{Database, NextPublication};
+pub use dry_run::DryRun;
 pub use durations::{DurationCounts, Durations};
 pub use handler_error::HandlerError;
 #[cfg(feature = "tokio")]
@@ -150,8 +152,8 @@ pub use quire_model::{
 };
 pub use quire_shard::{
     ACCESS_CHANGED, ACCESS_DENIED, AUDIT_GAP, AUDIT_STORE, AuditAuthor, AuditEvent, ClusterChange, ClusterControl,
-    ClusterLeader, ClusterRole, ClusterStatus, CommitRefusal, CreatorProblem, Duty, DutyFailure, Error, ErrorKind,
-    EventRef, Fingerprint, Guard, HiddenObject, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal, LOGGED_IN,
+    ClusterLeader, ClusterRole, ClusterStatus, CommitRefusal, CreatorProblem, DraftedEntry, Duty, DutyFailure, Error,
+    ErrorKind, EventRef, Fingerprint, Guard, HiddenObject, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal, LOGGED_IN,
     LOGIN_REFUSED, MemberProgress, NotPermitted, OPENED_BYTES_MAX, OUTSIDE_QUEUE, Permissions, ReadView, Reason,
     Result, TopicOwner, open_batch, open_batch_up_to, topic_name,
 };

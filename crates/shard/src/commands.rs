@@ -1,5 +1,7 @@
 //! What a commit asks for, and what it gets: the commands and the replies, by model.
 
+use quire_model::EntryKind;
+
 use crate::audit::AuditAuthor;
 use crate::idempotency::IdempotencyKey;
 use crate::{events, graph, jobs, streams, system};
@@ -25,6 +27,8 @@ pub struct Commands<'p, 'c> {
     pub audit: &'p [events::NewEvent<'c>],
     /// The key by which a second copy of the commit is recognised. `None` decides each copy.
     pub idempotency_key: Option<IdempotencyKey<'p>>,
+    /// Whether the commit is only decided. Nothing is appended, and no state changes.
+    pub is_dry_run: bool,
 }
 
 impl Commands<'_, '_> {
@@ -55,18 +59,37 @@ pub struct Replies {
     pub graph: Vec<graph::Reply>,
     /// Of users, keys, roles and rules.
     pub system: Vec<system::Reply>,
+    /// The entries that a commit would append, after an accepted dry run. Empty otherwise.
+    pub drafted: Vec<DraftedEntry>,
+}
+
+/// An entry that a commit would append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DraftedEntry {
+    /// The model of the entry, and what it means there.
+    pub kind: EntryKind,
+    /// The size of its body in bytes.
+    pub bytes: usize,
 }
 
 impl Replies {
     /// No replies, and no memory for any.
     pub const fn new() -> Self {
-        Replies { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new(), system: Vec::new() }
+        Replies {
+            streams: Vec::new(),
+            events: Vec::new(),
+            jobs: Vec::new(),
+            graph: Vec::new(),
+            system: Vec::new(),
+            drafted: Vec::new(),
+        }
     }
 
     /// Largest number of replies, of one model, that fit the memory held.
     pub fn capacity(&self) -> usize {
         let of_log = self.streams.capacity().max(self.events.capacity());
-        of_log.max(self.jobs.capacity()).max(self.graph.capacity()).max(self.system.capacity())
+        let of_models = of_log.max(self.jobs.capacity()).max(self.graph.capacity()).max(self.system.capacity());
+        of_models.max(self.drafted.capacity())
     }
 
     /// Whether they are those of fetches that found no job. A copy of such a commit fetches again.
@@ -82,5 +105,6 @@ impl Replies {
         self.jobs.clear();
         self.graph.clear();
         self.system.clear();
+        self.drafted.clear();
     }
 }

@@ -12,6 +12,7 @@ use crate::commands::{Commands, Replies};
 use crate::compaction::ForgottenTags;
 use crate::creators::CreatorRules;
 use crate::denial::Denial;
+use crate::drafted::ListedEffects;
 use crate::idempotency::{IdempotencySettings, KeyLookup};
 use crate::models::Models;
 use crate::office::ShardOffice;
@@ -121,6 +122,8 @@ impl WriterState {
     /// appends and applies their effects: all or none. `prepared` holds what was scanned for the
     /// events before. After an acceptance `replies` holds the replies; earlier ones are cleared in
     /// any case. Reads of the decision claim their steps from `budget`.
+    ///
+    /// A dry run takes the same path up to the append, and drops the draft there as a refusal does.
     // Inlined into its only caller: the decision then stays in registers instead of going through
     // memory.
     #[inline(always)]
@@ -201,8 +204,11 @@ impl WriterState {
             }
         }
         let hints = Hints { prepared, lookups: &mut self.lookups };
-        let effects =
+        let claiming =
             &mut ClaimingEffects::new(&mut draft, Claims::new(&self.models, &self.limits), guard, &self.creators);
+        let (mut drafted, mut listed) = (Vec::new(), None);
+        let effects: &mut dyn Effects =
+            if commands.is_dry_run { listed.insert(ListedEffects::new(claiming, &mut drafted)) } else { claiming };
         match decide_all_models(&self.models, history, at, commands, hints, effects, replies) {
             Ok(()) => {}
             Err(Denial::Refused(refused)) => {
@@ -213,12 +219,22 @@ impl WriterState {
         if let Some(key) = commands.idempotency_key
             && !(draft.is_empty() && replies.are_empty_fetches())
         {
-            self.models.keys.store(self.idempotency, key, replies, &mut draft);
+            if commands.is_dry_run {
+                let effects = &mut ListedEffects::new(&mut draft, &mut drafted);
+                self.models.keys.store(self.idempotency, key, replies, effects);
+            } else {
+                self.models.keys.store(self.idempotency, key, replies, &mut draft);
+            }
         }
         if draft.is_empty() {
             // It takes no position: a read that must see what this commit saw uses the last one.
             let verdict = Ok(At { position: before.position(), ..at });
             return Ok(DecidedCommit::of_state(before, verdict));
+        }
+        if commands.is_dry_run {
+            draft.check_size()?;
+            replies.drafted = drafted;
+            return Ok(DecidedCommit::of_state(before, Ok(at)));
         }
         self.is_torn = true;
         let appended = if commands.free_space() { draft.append_to_free() } else { draft.append() };

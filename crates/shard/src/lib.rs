@@ -44,6 +44,7 @@ mod commands;
 mod creators;
 mod decide;
 mod denial;
+mod drafted;
 mod idempotency;
 mod logged_state;
 mod models;
@@ -79,7 +80,7 @@ pub use audit::{
 pub use checkpoint::CheckpointSettings;
 pub use claims::NameLimits;
 pub use cluster::{ClusterChange, ClusterControl, ClusterRole, ClusterStatus, MemberProgress};
-pub use commands::{Commands, Replies};
+pub use commands::{Commands, DraftedEntry, Replies};
 pub use compaction::KEYS_MAX;
 pub use compression::{OPENED_BYTES_MAX, open_batch, open_batch_up_to, opened, opened_within};
 pub use compressor::{BYTES_MIN as COMPRESS_BYTES_MIN, Compressor};

@@ -304,6 +304,9 @@ impl LoggedState {
         commands: &Commands<'_, '_>,
         decided: Result<DecidedCommit>,
     ) -> Result<DecidedCommit> {
+        if commands.is_dry_run {
+            return decided.map_err(|error| self.office.explain(error));
+        }
         self.note_space(now, commands, &decided);
         let decided = match decided {
             Ok(decided) => decided,
@@ -368,25 +371,33 @@ impl LoggedState {
         let woken = {
             let mut state = self.write()?;
             decided = state.decide_and_append(budget, now, permitted, prepared, replies);
-            if !commands.jobs.is_empty() {
-                // Under the lock, so that the times arrive in the order of the commits.
-                self.schedule.set_job_due(state.models.jobs.next_due());
-            }
-            if !commands.events.is_empty() || !commands.jobs.is_empty() || !commands.system.is_empty() {
-                self.request_delivery(&state);
-            }
-            if !commands.system.is_empty() {
-                self.note_access(&state);
-            }
-            if changes_retention(commands) {
-                // At once: a topic, an event store or a graph may keep less than before.
-                self.schedule.retain_at(now);
-                self.topic_flags.refresh(&state.models.streams);
+            if !commands.is_dry_run {
+                self.request_duties(now, commands, &state);
             }
             self.after_following(&mut state)
         };
         drop(woken);
         Ok(decided)
+    }
+
+    /// Requests the duties that a commit of these commands makes due. Called under the lock, so
+    /// that the times arrive in the order of the commits.
+    #[inline(always)]
+    fn request_duties(&self, now: Timestamp, commands: &Commands<'_, '_>, state: &WriterState) {
+        if !commands.jobs.is_empty() {
+            self.schedule.set_job_due(state.models.jobs.next_due());
+        }
+        if !commands.events.is_empty() || !commands.jobs.is_empty() || !commands.system.is_empty() {
+            self.request_delivery(state);
+        }
+        if !commands.system.is_empty() {
+            self.note_access(state);
+        }
+        if changes_retention(commands) {
+            // At once: a topic, an event store or a graph may keep less than before.
+            self.schedule.retain_at(now);
+            self.topic_flags.refresh(&state.models.streams);
+        }
     }
 
     /// Scans the published log for the conditions of these commands before the decision, so that

@@ -16,6 +16,25 @@ pub struct CommitReply<'a> {
     pub replies: Vec<PartReply<'a>>,
 }
 
+/// The answer that a commit would get. Nothing was committed.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct DryRunReply<'a> {
+    /// Always true.
+    pub dry_run: bool,
+    pub position: u64,
+    pub time_ms: u64,
+    pub replies: Vec<PartReply<'a>>,
+    /// The entries that the commit would append.
+    pub entries: Vec<DraftedEntryReply>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct DraftedEntryReply {
+    pub model: Cow<'static, str>,
+    pub kind: Cow<'static, str>,
+    pub bytes: u64,
+}
+
 /// Builds the response to a part.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

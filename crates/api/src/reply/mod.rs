@@ -25,7 +25,7 @@ pub use access::{
     AccessChangeReply, AccessCheckReply, AccessSelfReply, ApiKeyReply, NewKeyReply, RoleReply, RuleReply, UserReply,
 };
 pub use cluster::{ClusterChangeReply, ClusterMemberReply, ClusterReply};
-pub use commit::{CommitReply, EachReply, FetchedReply, PartReply};
+pub use commit::{CommitReply, DraftedEntryReply, DryRunReply, EachReply, FetchedReply, PartReply};
 pub use events::{
     AppendReply, DeliveredJob, DeliveredReply, EventReply, EventsRead, ItemReply, ProjectReply, ProjectionReply,
     QueryReply, SourceReply, SourcesRead, StatsReply, StoreReply, SubscriptionReply,

@@ -6,31 +6,49 @@ pub(crate) mod reply;
 use std::sync::Arc;
 
 use axum::extract::State;
-use quire::{AcceptedCommit, Database, Outcome, Ticket};
+use quire::{AcceptedCommit, Database, DryRun, Outcome, Ticket};
 use quire_access::BoundedRequest;
 use quire_api::Failure;
 use quire_api::request::{CommitRequest, PartRequest, Slices};
 
 use crate::app::App;
 use crate::body::{Body, BodyText};
-use crate::commit::reply::{commit_reply, part_fields};
+use crate::commit::reply::{commit_reply, dry_run_reply, part_fields};
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
 use crate::params::Params;
 use crate::response::JsonResponse;
 
-/// Commits, and answers once it is durable.
+/// Commits, and answers once it is durable. With `dry_run` it only decides, and commits nothing.
 pub(crate) async fn commit(
     State(app): State<Arc<App>>,
-    params: Params,
+    mut params: Params,
     key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
+    let is_dry_run = params.one("dry_run")?.unwrap_or(false);
     params.end()?;
+    if is_dry_run {
+        return dry_run(&app, key, body).await;
+    }
     let ticket = submitted(&app, body, move |database, body, pace| {
         submit_at(database, &key, &body.parse::<CommitRequest<'_>>()?.parts, pace)
     });
     Ok(done(&app, &committed(ticket.await?.await?)?))
+}
+
+/// Decides a commit, and answers once everything that the decision rests on is durable.
+async fn dry_run(app: &Arc<App>, key: RequestKey, body: Body) -> Result<JsonResponse, Problem> {
+    let ticket = submitted(app, body, move |database, body, pace| match pace {
+        CommitPace::Brief => Ok(None),
+        CommitPace::Any => {
+            let request = body.parse::<CommitRequest<'_>>()?;
+            with_commit(database, &key, &request.parts, |commit| Ok(Some(database.dry_run(commit)?)))
+        }
+    });
+    let DryRun { outcome, entries } = ticket.await?.await?;
+    let answer = committed(outcome)?;
+    Ok(JsonResponse::of_done(&app.memory, &dry_run_reply(&answer, &entries)).replay(answer.is_replay))
 }
 
 /// The response to a commit.
@@ -68,11 +86,11 @@ pub(crate) enum CommitPace {
 
 /// Passes the commit of a body to the database. It uses another thread when the body or the commit
 /// is long. `begin` returns nothing, and has done nothing, when the commit can't be brief.
-pub(crate) async fn submitted(
+pub(crate) async fn submitted<T: Send + 'static>(
     app: &Arc<App>,
     body: Body,
-    begin: impl Fn(&Database, &BodyText, CommitPace) -> Result<Option<Ticket<Outcome>>, Problem> + Send + 'static,
-) -> Result<Ticket<Outcome>, Problem> {
+    begin: impl Fn(&Database, &BodyText, CommitPace) -> Result<Option<Ticket<T>>, Problem> + Send + 'static,
+) -> Result<Ticket<T>, Problem> {
     let request = BoundedRequest::begin(&app.database());
     let database = request.database().clone();
     body.commit(move |body, pace| begin(&database, body, pace)).await
@@ -94,6 +112,16 @@ pub(crate) fn submit_at(
     parts: &[PartRequest<'_>],
     pace: CommitPace,
 ) -> Result<Option<Ticket<Outcome>>, Problem> {
+    with_commit(database, key, parts, |commit| submit_commit(database, commit, pace))
+}
+
+/// Passes the commit of these parts to `pass`.
+fn with_commit<T>(
+    database: &Database,
+    key: &RequestKey,
+    parts: &[PartRequest<'_>],
+    pass: impl FnOnce(&quire::Commit<'_>) -> Result<T, Problem>,
+) -> Result<T, Problem> {
     let in_part = |index: usize| move |problem: Problem| problem.fact("part", index);
     let slices: Vec<_> = parts.iter().map(Slices::of).collect::<Result<_, Failure>>()?;
     let commit = key.commit(database, |now| {
@@ -103,7 +131,7 @@ pub(crate) fn submit_at(
         }
         Ok(commit)
     })?;
-    submit_commit(database, &commit, pace)
+    pass(&commit)
 }
 
 /// Passes a commit to the database, like [`submit_at`].

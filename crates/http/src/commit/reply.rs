@@ -1,7 +1,7 @@
 //! A successful commit as JSON: its position and time, and one reply a part, named by its content.
 
-use quire::{AcceptedCommit, Reason, Reply, Timestamp, events, graph, jobs, streams};
-use quire_api::reply::{CommitReply, EachReply, FetchedReply, PartReply};
+use quire::{AcceptedCommit, DraftedEntry, Reason, Reply, Timestamp, events, graph, jobs, streams, tools};
+use quire_api::reply::{CommitReply, DraftedEntryReply, DryRunReply, EachReply, FetchedReply, PartReply};
 use serde_json::Value;
 
 use crate::bytes::value;
@@ -13,6 +13,25 @@ pub(crate) fn commit_reply(committed: &AcceptedCommit) -> CommitReply<'_> {
         position: committed.at.position.get(),
         time_ms: committed.at.time.as_millis(),
         replies: committed.replies.iter().map(part_reply).collect(),
+    }
+}
+
+/// Builds the response to a dry run that was accepted.
+pub(crate) fn dry_run_reply<'a>(answer: &'a AcceptedCommit, entries: &[DraftedEntry]) -> DryRunReply<'a> {
+    DryRunReply {
+        dry_run: true,
+        position: answer.at.position.get(),
+        time_ms: answer.at.time.as_millis(),
+        replies: answer.replies.iter().map(part_reply).collect(),
+        entries: entries.iter().map(drafted).collect(),
+    }
+}
+
+fn drafted(entry: &DraftedEntry) -> DraftedEntryReply {
+    DraftedEntryReply {
+        model: tools::model_name(entry.kind.model).into(),
+        kind: tools::kind_name(entry.kind).replace(' ', "_").into(),
+        bytes: entry.bytes as u64,
     }
 }
 

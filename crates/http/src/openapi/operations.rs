@@ -7,11 +7,12 @@ use quire_api::reply::{
 use quire_api::reply::{
     AppendReply, BlockCount, BlockReply, BlocksAnswer, BlocksReply, BulkReply, ChangeReply, ChangesRead,
     ClusterChangeReply, ClusterReply, CommitReply, CommitsRead, CompactionReply, ComponentsReply, Degree,
-    DeliveredReply, EdgeReply, EventReply, EventsRead, FetchReply, GraphRead, GraphReply, GroupEventReply, GroupReply,
-    GroupWithOffsets, Health, ImportReply, JobEventReply, JobReply, JobWithHistory, LoggedCommitReply, MissingBlock,
-    NeighbourCount, NeighbourReply, OneGraph, OrderReply, PathsReply, PositionReply, ProjectReply, ProjectionReply,
-    QueueReply, RecordReply, RecordsPosition, SourceReply, SourcesRead, SqlReply, Stats, StatsReply, StoreReply,
-    SubscriptionReply, TopicGroupReply, TopicReply, TopicWithPartitions, VersionReply, WalkCount, WalkReply,
+    DeliveredReply, DryRunReply, EdgeReply, EventReply, EventsRead, FetchReply, GraphRead, GraphReply, GroupEventReply,
+    GroupReply, GroupWithOffsets, Health, ImportReply, JobEventReply, JobReply, JobWithHistory, LoggedCommitReply,
+    MissingBlock, NeighbourCount, NeighbourReply, OneGraph, OrderReply, PathsReply, PositionReply, ProjectReply,
+    ProjectionReply, QueueReply, RecordReply, RecordsPosition, SourceReply, SourcesRead, SqlReply, Stats, StatsReply,
+    StoreReply, SubscriptionReply, TopicGroupReply, TopicReply, TopicWithPartitions, VersionReply, WalkCount,
+    WalkReply,
 };
 use quire_api::request::access::{
     AccessCheckRequest, InitAccess, KeyChange, NewKeyRequest, NewUserRequest, PasswordRequest, RoleRequest,
@@ -76,8 +77,9 @@ fn events() -> Vec<OperationRow> {
             "/v1/commit",
             "Commits parts of any models: all of them, or none.",
             RequestShape::Of(of::<CommitRequest<'_>>),
-            ResponseShape::Of(of::<CommitReply<'_>>),
+            ResponseShape::Any(&[of::<CommitReply<'_>>, of::<DryRunReply<'_>>]),
         )
+        .flag("dry_run")
         .key(),
         get("/v1/events", "Lists the event stores.", ResponseShape::Of(of::<ListPage<StoreReply>>)),
         get("/v1/events/{store}", "Reads events.", ResponseShape::Of(of::<ListPage<EventReply<'_>, EventsRead>>))

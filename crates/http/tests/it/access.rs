@@ -78,6 +78,13 @@ pub(crate) fn rows() -> Vec<Row> {
             PARTS,
             All(&[(STORE, Writes), (QUEUE, Writes), (TOPIC, Writes), (GRAPH, Writes)]),
         ),
+        (
+            "post",
+            "/v1/commit",
+            "/v1/commit?dry_run=true",
+            PARTS,
+            All(&[(STORE, Writes), (QUEUE, Writes), (TOPIC, Writes), (GRAPH, Writes)]),
+        ),
         ("get", "/v1/events/{store}", "/v1/events/s", "", All(&[(STORE, Reads)])),
         ("get", "/v1/events/{store}/head", "/v1/events/s/head", "", All(&[(STORE, Describe)])),
         ("get", "/v1/events/{store}/stats", "/v1/events/s/stats", "", All(&[(STORE, Describe)])),

@@ -464,3 +464,26 @@ fn a_direct_route_commits_its_part_and_answers_with_the_fields_of_the_reply() {
     assert_eq!(unknown["field"], "payloed");
     served.fails("POST", "/v1/queues/mail/jobs", "", 400, "malformed_json");
 }
+
+#[test]
+fn a_dry_run_gets_the_answer_of_the_commit_and_commits_nothing() {
+    let served = Served::new();
+    let tried = served.write("/v1/commit?dry_run=true", departure());
+    assert_eq!((&tried["dry_run"], &tried["position"]), (&json!(true), &json!(1)));
+    let models = tried["entries"].as_array().expect("entries").iter().map(|entry| &entry["model"]);
+    let models: std::collections::BTreeSet<_> = models.map(|model| model.as_str().expect("text")).collect();
+    assert_eq!(models.into_iter().collect::<Vec<_>>(), ["events", "graph", "jobs", "streams"]);
+    assert_eq!(served.read("/v1/stats")["position"], 0);
+    assert_eq!(served.write("/v1/commit", departure())["replies"], tried["replies"]);
+
+    let body = departure().to_string();
+    let mut tried = served.fails("POST", "/v1/commit?dry_run=true", &body, 409, "condition_failed");
+    let mut refused = served.fails("POST", "/v1/commit", &body, 409, "condition_failed");
+    for problem in [&mut tried, &mut refused] {
+        problem["request_id"].take();
+    }
+    assert_eq!(tried, refused);
+    assert_eq!(served.read("/v1/stats")["refusals"], 1, "the dry run is not counted");
+    served.write("/v1/commit?dry_run=false", json!({"parts": []}));
+    served.fails("POST", "/v1/commit?dry_run=yes", &body, 400, "invalid");
+}

@@ -59,6 +59,20 @@ impl<'w> Draft<'w> {
         self.entries == 0
     }
 
+    /// Checks that the record is not larger than the log allows.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`].
+    pub fn check_size(&self) -> Result<()> {
+        let (bytes, bytes_max) = (self.whole_bytes() as u64, self.core.record_bytes_max());
+        if bytes > bytes_max { Err(Error::TooLarge { bytes, bytes_max }) } else { Ok(()) }
+    }
+
+    /// Returns the size of the record, with entries that were not kept.
+    fn whole_bytes(&self) -> usize {
+        (self.bytes + self.too_many).next_multiple_of(ALIGNMENT)
+    }
+
     /// Appends the record, whole or not at all. From then on the writer's reader sees it.
     ///
     /// # Errors
@@ -91,10 +105,8 @@ impl<'w> Draft<'w> {
     // Takes the draft by reference: moving it would stall on fields that were just written.
     fn append_whole(&mut self, frees: bool) -> Result<Woken> {
         assert!(!self.is_empty(), "an empty commit is not appended");
-        let whole = (self.bytes + self.too_many).next_multiple_of(ALIGNMENT);
-        if whole as u64 > self.core.record_bytes_max() {
-            return Err(Error::TooLarge { bytes: whole as u64, bytes_max: self.core.record_bytes_max() });
-        }
+        self.check_size()?;
+        let whole = self.whole_bytes();
         let woken = self.core.append(self.at, self.entries, self.bytes..whole, self.buffered, frees)?;
         self.entries = 0;
         Ok(woken)

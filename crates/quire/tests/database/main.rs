@@ -12,6 +12,7 @@ mod compacted;
 mod compaction;
 mod compaction_beside;
 mod conditions;
+mod dry_runs;
 mod durability;
 mod forgetting;
 mod graph_crash;

@@ -7,7 +7,7 @@ use crate::commands::Replies;
 use crate::{events, graph, jobs, streams};
 
 pub(super) fn encode(replies: &Replies, out: &mut Encoder) {
-    let Replies { streams, events, jobs, graph, system } = replies;
+    let Replies { streams, events, jobs, graph, system, drafted: _ } = replies;
     assert!(system.is_empty(), "a change of access takes no idempotency key");
     encode_each(streams, streams::Reply::encode, out);
     encode_each(events, events::AppendResult::encode, out);

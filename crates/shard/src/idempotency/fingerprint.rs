@@ -16,7 +16,8 @@ impl Commands<'_, '_> {
     /// The fingerprint of these commands. Times and batches are part of it: give the commands of
     /// the time zero, so that a copy with delays in place of times has the same fingerprint.
     pub fn fingerprint(&self) -> Fingerprint {
-        let Commands { streams, events, jobs, graph, system, author: _, audit: _, idempotency_key: _ } = self;
+        let Commands { streams, events, jobs, graph, system, author: _, audit: _, idempotency_key: _, is_dry_run: _ } =
+            self;
         assert!(system.is_empty(), "a change of access takes no idempotency key");
         let mut hasher = FixedHasher(Xxh3::new());
         streams.hash(&mut hasher);

@@ -234,7 +234,8 @@ impl<'g, 'p, 'c> PermittedCommands<'g, 'p, 'c> {
 
     #[cold]
     fn check_by(&self, guard: &Guard, models: &Models, history: &dyn History) -> Result<(), Denial> {
-        let Commands { streams, events, jobs, graph, system, author: _, audit, idempotency_key: _ } = self.commands;
+        let Commands { streams, events, jobs, graph, system, author: _, audit, idempotency_key: _, is_dry_run: _ } =
+            self.commands;
         if !audit.is_empty() {
             let refusal = events::Refusal::ReservedStore { store: AUDIT_STORE.to_owned() };
             let refused = CommitRefusal { part: 0, reason: Reason::Events(refusal) };
