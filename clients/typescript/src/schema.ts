@@ -1365,6 +1365,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/refusals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the last refused commits. */
+        get: operations["get_refusals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sql": {
         parameters: {
             query?: never;
@@ -2793,6 +2810,15 @@ export interface components {
             skipped?: components["schemas"]["SkippedRecord"][];
         };
         /** @description A page of a list. */
+        PageOfRefusedCommitReply: {
+            /** @description The items. */
+            data: components["schemas"]["RefusedCommitReply"][];
+            /** @description Whether there is a next page. */
+            has_more: boolean;
+            /** @description The `cursor` of the next page; `null` on the last one. */
+            next_cursor: string | null;
+        };
+        /** @description A page of a list. */
         PageOfRoleReply: {
             /** @description The items. */
             data: components["schemas"]["RoleReply"][];
@@ -3329,6 +3355,22 @@ export interface components {
             value_base64?: string;
             value_text?: string;
         };
+        /** @description A commit that was refused. */
+        RefusedCommitReply: {
+            /**
+             * Format: uint64
+             * @description 1 for the first one since the server was started.
+             */
+            number: number;
+            problem: components["schemas"]["ProblemReply"];
+            /** @description The resources that the refused part touches. */
+            resources: components["schemas"]["TouchedResourceReply"][];
+            /**
+             * Format: uint64
+             * @description The time of the decision, in milliseconds since 1970.
+             */
+            time_ms: number;
+        };
         /** @description Sets the retention of events; `null` for no limit. */
         RetainEvents: {
             /** Format: uint64 */
@@ -3790,6 +3832,11 @@ export interface components {
              * @description The number of records ever written.
              */
             written: number;
+        };
+        TouchedResourceReply: {
+            kind: string;
+            /** @description Null for every resource of the kind. */
+            name: string | null;
         };
         /** @description Trims all events up to a position. */
         TrimEvents: {
@@ -8404,6 +8451,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CommitReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    get_refusals: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PageOfRefusedCommitReply"];
                 };
             };
             400: components["responses"]["Problem400"];

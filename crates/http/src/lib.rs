@@ -72,6 +72,7 @@ mod life;
 mod linearizable;
 mod queues;
 mod records;
+mod refusals;
 mod topics;
 
 mod sql;

@@ -248,7 +248,7 @@ impl Database {
         let idempotency_key = self.key_of(commit)?;
         loop {
             let commands = Commands { idempotency_key, is_dry_run, ..sorted.commands() };
-            let ticket = self.decide_within(u64::MAX, now, commands, &answer)?;
+            let ticket = self.decide_within(u64::MAX, now, commands, Some(commit.parts()), &answer)?;
             let ticket = ticket.expect("no request takes more steps");
             match ticket.untold().as_ref().err().and_then(CommitRefusal::asks_for_keys) {
                 Some(command) => read_keys(self.budget(), sorted.streams_mut(command), &mut bytes_left)?,
@@ -277,7 +277,8 @@ impl Database {
         let tags = TagSlices::of(commit.parts());
         let sorted = CommandsByModel::by_model(commit.parts(), now, &mut encoded, &tags, |_| Ok(()))?;
         let commands = Commands { idempotency_key: self.key_of(commit)?, ..sorted.commands() };
-        let ticket = self.decide_within(BRIEF_STEPS, now, commands, |verdict| told(commit, verdict))?;
+        let parts = Some(commit.parts());
+        let ticket = self.decide_within(BRIEF_STEPS, now, commands, parts, |verdict| told(commit, verdict))?;
         let Some(ticket) = ticket else { return Ok(None) };
         let asks_for_keys = ticket.untold().as_ref().err().and_then(CommitRefusal::asks_for_keys).is_some();
         Ok((!asks_for_keys).then(|| ticket.map(|verdict| outcome(commit, verdict))))
@@ -453,16 +454,18 @@ impl Database {
         let taken = |verdict: Result<DecidedReplies<'_>, CommitRefusal>| {
             verdict.map(|decided| (decided.at, std::mem::take(decided.replies)))
         };
-        let ticket = self.decide_within(u64::MAX, self.now(), commands, taken)?;
+        let ticket = self.decide_within(u64::MAX, self.now(), commands, None, taken)?;
         Ok(ticket.expect("no request takes more steps"))
     }
 
-    /// Commits at a time that was read a moment ago. `answer` converts the verdict.
+    /// Commits at a time that was read a moment ago. `parts` are the parts of the commit, unless
+    /// all commands are of one model. `answer` converts the verdict.
     fn decide_within<T>(
         &self,
         brief_steps_max: u64,
         now: Timestamp,
         commands: Commands<'_, '_>,
+        parts: Option<&[Part<'_>]>,
         answer: impl FnOnce(Result<DecidedReplies<'_>, CommitRefusal>) -> T,
     ) -> Result<Option<Ticket<T>>> {
         let acts = Acts::of(&commands, |topic| self.name_of(topic));
@@ -481,7 +484,10 @@ impl Database {
                 }
                 let answer = answer(match verdict {
                     Ok(at) => Ok(DecidedReplies { at, is_replay, replies }),
-                    Err(refused) => Err(*refused),
+                    Err(refused) => {
+                        self.note_refusal(now, &commands, parts, &refused);
+                        Err(*refused)
+                    }
                 });
                 Ticket::new(self.shards.only().log().clone(), rests_on, answer).timed(timed).after(confirmation)
             }))
@@ -502,8 +508,9 @@ impl Database {
         let limits = CommitLimits { budget: self.budget(), ..CommitLimits::NONE };
         let decided = self.shards.only().commit_within(limits, now, &self.permit(*commands)?, replies)?;
         let decided = decided.expect("no request takes more steps");
-        if let Ok(at) = &decided.verdict {
-            acts.report(commands, *at);
+        match &decided.verdict {
+            Ok(at) => acts.report(commands, *at),
+            Err(refused) => self.note_refusal(now, commands, None, refused),
         }
         self.shards.only().log().wait(decided.rests_on)?;
         self.confirmation(&decided).map_or(Ok(()), Confirmation::wait)?;

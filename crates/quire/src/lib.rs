@@ -103,6 +103,7 @@ mod dry_run;
 mod durations;
 mod passwords;
 mod reading;
+mod refusals;
 mod reports;
 mod shards;
 
@@ -155,9 +156,10 @@ pub use quire_shard::{
     ClusterLeader, ClusterRole, ClusterStatus, CommitRefusal, CreatorProblem, DraftedEntry, Duty, DutyFailure, Error,
     ErrorKind, EventRef, Fingerprint, Guard, HiddenObject, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal, LOGGED_IN,
     LOGIN_REFUSED, MemberProgress, NotPermitted, OPENED_BYTES_MAX, OUTSIDE_QUEUE, Permissions, ReadView, Reason,
-    Result, TopicOwner, open_batch, open_batch_up_to, topic_name,
+    Result, TopicOwner, TouchedResource, open_batch, open_batch_up_to, topic_name,
 };
 pub use reading::PermittedView;
+pub use refusals::RefusedCommit;
 pub use reports::{Statistics, StorageDurations};
 pub use settings::Settings;
 pub use stopper::Stopper;

@@ -9,6 +9,7 @@ use quire_shard::{Shard, Threads};
 use crate::Result;
 use crate::access::CurrentRules;
 use crate::durations::CommitTimer;
+use crate::refusals::RecentRefusals;
 
 /// The shards of a database. Cheap to clone. The last clone ends the background threads, which
 /// closes the shard.
@@ -17,6 +18,7 @@ pub(crate) struct Shards {
     only: Arc<Shard>,
     timer: Arc<CommitTimer>,
     rules: Arc<CurrentRules>,
+    refusals: Arc<RecentRefusals>,
     _threads: Arc<Threads>,
 }
 
@@ -29,13 +31,18 @@ impl Shards {
         let rules = Arc::new(CurrentRules::of(&shard)?);
         let only = Arc::new(shard);
         let threads = Threads::start(Arc::clone(&only), background)?;
-        Ok(Shards { only, timer: Arc::default(), rules, _threads: Arc::new(threads) })
+        Ok(Shards { only, timer: Arc::default(), rules, refusals: Arc::default(), _threads: Arc::new(threads) })
     }
 
     /// Returns the timer of commits.
     #[inline]
     pub(crate) fn timer(&self) -> &Arc<CommitTimer> {
         &self.timer
+    }
+
+    /// Returns the last refused commits.
+    pub(crate) fn refusals(&self) -> &RecentRefusals {
+        &self.refusals
     }
 
     /// Returns the compiled access rules.

@@ -50,6 +50,7 @@ mod logged_state;
 mod models;
 mod permitted;
 mod topic_names;
+mod touched;
 mod view;
 mod yielding;
 
@@ -100,5 +101,6 @@ pub use settings::{RetentionSettings, ShardSettings};
 pub use shard::Shard;
 pub use threads::Threads;
 pub use topic_names::{HiddenObject, TopicOwner, topic_name};
+pub use touched::TouchedResource;
 pub use view::ReadView;
 pub use virtual_log::{OUTSIDE_QUEUE, VirtualLog, unread};

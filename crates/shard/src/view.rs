@@ -31,7 +31,7 @@ pub struct ReadView<'v> {
     pub history: &'v Reader,
     /// The position of the last record that the state follows from.
     pub position: Position,
-    models: &'v Models,
+    pub(crate) models: &'v Models,
     limits: &'v NameLimits,
     creators: &'v CreatorRules,
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::TagReply;
+use super::{ProblemReply, TagReply};
 
 /// A fact of a page of commits.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -71,4 +71,23 @@ pub struct LoggedEdgeReply {
     #[serde(rename = "type")]
     pub edge_type: String,
     pub target: String,
+}
+
+/// A commit that was refused.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct RefusedCommitReply<'p> {
+    /// 1 for the first one since the server was started.
+    pub number: u64,
+    /// The time of the decision, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// The resources that the refused part touches.
+    pub resources: Vec<TouchedResourceReply>,
+    pub problem: ProblemReply<'p>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct TouchedResourceReply {
+    pub kind: Cow<'static, str>,
+    /// Null for every resource of the kind.
+    pub name: Option<String>,
 }

@@ -36,7 +36,10 @@ pub use graph::{
     OneGraph, VersionReply,
 };
 pub use jobs::{BulkReply, FetchReply, JobEventReply, JobReply, JobWithHistory, QueueReply, StepReply};
-pub use log::{CommitEntryReply, CommitsRead, LoggedCommitReply, LoggedEdgeReply, LoggedEventReply};
+pub use log::{
+    CommitEntryReply, CommitsRead, LoggedCommitReply, LoggedEdgeReply, LoggedEventReply, RefusedCommitReply,
+    TouchedResourceReply,
+};
 pub use problem::{CodeName, ProblemReply};
 pub use sql::{SqlEnd, SqlReply};
 pub use statistics::{CompactionReply, FailingStats, GroupStats, Health, LimitStats, Stats, StoreStats, TopicStats};

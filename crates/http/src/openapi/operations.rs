@@ -10,9 +10,9 @@ use quire_api::reply::{
     DeliveredReply, DryRunReply, EdgeReply, EventReply, EventsRead, FetchReply, GraphRead, GraphReply, GroupEventReply,
     GroupReply, GroupWithOffsets, Health, ImportReply, JobEventReply, JobReply, JobWithHistory, LoggedCommitReply,
     MissingBlock, NeighbourCount, NeighbourReply, OneGraph, OrderReply, PathsReply, PositionReply, ProjectReply,
-    ProjectionReply, QueueReply, RecordReply, RecordsPosition, SourceReply, SourcesRead, SqlReply, Stats, StatsReply,
-    StoreReply, SubscriptionReply, TopicGroupReply, TopicReply, TopicWithPartitions, VersionReply, WalkCount,
-    WalkReply,
+    ProjectionReply, QueueReply, RecordReply, RecordsPosition, RefusedCommitReply, SourceReply, SourcesRead, SqlReply,
+    Stats, StatsReply, StoreReply, SubscriptionReply, TopicGroupReply, TopicReply, TopicWithPartitions, VersionReply,
+    WalkCount, WalkReply,
 };
 use quire_api::request::access::{
     AccessCheckRequest, InitAccess, KeyChange, NewKeyRequest, NewUserRequest, PasswordRequest, RoleRequest,
@@ -508,6 +508,11 @@ fn server() -> Vec<OperationRow> {
         get("/v1/commits/{position}", "Returns a commit and its entries.", ResponseShape::Of(of::<LoggedCommitReply>))
             .with("entry", ParameterKind::Number(0, u32::MAX as u64))
             .with("limit", ParameterKind::Number(1, 10_000)),
+        get(
+            "/v1/refusals",
+            "Lists the last refused commits.",
+            ResponseShape::Of(of::<ListPage<RefusedCommitReply<'_>>>),
+        ),
         get("/v1/cluster", "Returns the cluster as this node sees it.", ResponseShape::Of(of::<ClusterReply>)),
         post(
             "/v1/cluster/remove",

@@ -20,6 +20,7 @@ mod names;
 mod page;
 mod reads;
 mod records;
+mod refusals;
 mod room;
 mod served;
 mod server;
