@@ -1125,6 +1125,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns figures of the last hour. */
+        get: operations["get_history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs": {
         parameters: {
             query?: never;
@@ -2305,6 +2322,73 @@ export interface components {
             progress_base64?: string | null;
             progress_text?: components["schemas"]["Text"] | null;
             token: string;
+        };
+        /** @description The samples of the last hour, oldest first. */
+        HistoryReply: {
+            /**
+             * Format: uint64
+             * @description The time between two samples, in milliseconds.
+             */
+            interval_ms: number;
+            samples: components["schemas"]["HistorySample"][];
+        };
+        /** @description Figures of one moment, and counts since the sample before. */
+        HistorySample: {
+            /**
+             * Format: uint64
+             * @description Bytes of memory that requests and responses hold.
+             */
+            client_bytes: number;
+            /**
+             * Format: double
+             * @description An upper bound of the 99th percentile, in milliseconds; null without a timed commit.
+             */
+            commit_p99_ms: number | null;
+            /** Format: uint64 */
+            commits: number;
+            /**
+             * Format: uint64
+             * @description Open connections of all front ends.
+             */
+            connections: number;
+            /**
+             * Format: uint64
+             * @description Free bytes of the file system of the database.
+             */
+            disk_free_bytes: number | null;
+            /** Format: uint64 */
+            entries: number;
+            /**
+             * Format: uint64
+             * @description The lag of all groups together; null on a node that does not lead.
+             */
+            lag: number | null;
+            /** Format: uint64 */
+            log_bytes: number;
+            /**
+             * Format: uint64
+             * @description The age of the oldest pending job, in milliseconds; null without one.
+             */
+            oldest_pending_ms: number | null;
+            /** Format: uint64 */
+            refusals: number;
+            /**
+             * Format: uint64
+             * @description Requests of all front ends that ended.
+             */
+            requests: number;
+            /**
+             * Format: double
+             * @description An upper bound of the 99th percentile, in milliseconds; null without a sync.
+             */
+            sync_p99_ms: number | null;
+            /** Format: uint64 */
+            syncs: number;
+            /**
+             * Format: uint64
+             * @description The time of the sample, in milliseconds since 1970.
+             */
+            time_ms: number;
         };
         /** @enum {string} */
         Hold: "until_finished" | "until_started";
@@ -7655,6 +7739,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PositionReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    get_history: {
+        parameters: {
+            query?: {
+                after?: number;
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HistoryReply"];
                 };
             };
             400: components["responses"]["Problem400"];

@@ -14,6 +14,7 @@ use tokio::sync::{Mutex, watch};
 use crate::connection;
 use crate::finished::FinishedJobs;
 use crate::memory::ResponseMemory;
+use crate::samples::MetricsHistory;
 
 /// The components behind the routes.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct App {
     /// The counts of all front ends.
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) finished: FinishedJobs,
+    /// The figures of the last hour.
+    pub(crate) history: MetricsHistory,
     /// The turns of waiting fetches.
     pub(crate) fetching: FetchTurns,
     pub(crate) unpacking: ReadTurns,
@@ -69,6 +72,7 @@ impl App {
             served,
             traffic,
             finished,
+            history: MetricsHistory::default(),
             fetching,
             unpacking,
             batches,

@@ -84,8 +84,10 @@ mod exposition;
 mod finished;
 mod forwarding;
 mod health;
+mod history;
 mod metrics;
 mod process;
+mod samples;
 mod stats;
 
 pub use exposition::{MetricFamily, MetricKind, MetricSample, SampleValue};

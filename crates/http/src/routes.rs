@@ -12,7 +12,7 @@ use crate::body::BodyLimit;
 use crate::error::{self, Problem};
 use crate::{
     access, backup, bulk, cluster, commit, commits, compact, dashboard, events, forwarding, graph, groups, health,
-    jobs, life, linearizable, metrics, openapi, queues, records, refusals, requests, sql, stats, topics,
+    history, jobs, life, linearizable, metrics, openapi, queues, records, refusals, requests, sql, stats, topics,
 };
 
 /// All routes, over these components. Names in paths are percent-encoded, by the client or by
@@ -104,6 +104,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/compact", post(compact::compact))
         .route("/v1/backup", get(backup::backup))
         .route("/v1/stats", get(stats::stats))
+        .route("/v1/history", get(history::history))
         .route("/healthz", get(health::health))
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))

@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use crate::Settings;
 use crate::app::App;
 use crate::metrics::MetricsSource;
-use crate::{connection, routes};
+use crate::{connection, history, routes, samples};
 
 /// The number of connections beyond the limits that are admitted for health and metrics.
 pub(crate) const RESERVE: usize = 16;
@@ -191,8 +191,9 @@ impl Server {
         app.traffic.http.listens(&listener);
         let (closed, budget) = (closing.subscribe(), app.budget.clone());
         let (served, sessions) = (app.served().clone(), Arc::clone(&app.browser_sessions));
-        let router = routes::router(app);
         let mut connections = JoinSet::new();
+        connections.spawn(history::keep(Arc::clone(&app), closed.clone(), samples::INTERVAL));
+        let router = routes::router(app);
         loop {
             tokio::select! {
                 () = &mut shutdown => break,

@@ -42,7 +42,10 @@ pub use log::{
 };
 pub use problem::{CodeName, ProblemReply};
 pub use sql::{SqlEnd, SqlReply};
-pub use statistics::{CompactionReply, FailingStats, GroupStats, Health, LimitStats, Stats, StoreStats, TopicStats};
+pub use statistics::{
+    CompactionReply, FailingStats, GroupStats, Health, HistoryReply, HistorySample, LimitStats, Stats, StoreStats,
+    TopicStats,
+};
 pub use streams::{
     GroupEventReply, GroupReply, GroupSourceReply, GroupWithOffsets, HeaderReply, MemberReply, OffsetReply,
     PartitionReply, PositionReply, RecordReply, RecordsPosition, SettingsReply, SkippedRecord, TopicGroupReply,

@@ -115,3 +115,39 @@ pub struct CompactionReply {
     pub bytes_before: u64,
     pub bytes_after: u64,
 }
+
+/// The samples of the last hour, oldest first.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct HistoryReply {
+    /// The time between two samples, in milliseconds.
+    pub interval_ms: u64,
+    pub samples: Vec<HistorySample>,
+}
+
+/// Figures of one moment, and counts since the sample before.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HistorySample {
+    /// The time of the sample, in milliseconds since 1970.
+    pub time_ms: u64,
+    pub commits: u64,
+    pub refusals: u64,
+    pub entries: u64,
+    pub log_bytes: u64,
+    pub syncs: u64,
+    /// Requests of all front ends that ended.
+    pub requests: u64,
+    /// An upper bound of the 99th percentile, in milliseconds; null without a timed commit.
+    pub commit_p99_ms: Option<f64>,
+    /// An upper bound of the 99th percentile, in milliseconds; null without a sync.
+    pub sync_p99_ms: Option<f64>,
+    /// Open connections of all front ends.
+    pub connections: u64,
+    /// Bytes of memory that requests and responses hold.
+    pub client_bytes: u64,
+    /// The lag of all groups together; null on a node that does not lead.
+    pub lag: Option<u64>,
+    /// The age of the oldest pending job, in milliseconds; null without one.
+    pub oldest_pending_ms: Option<u64>,
+    /// Free bytes of the file system of the database.
+    pub disk_free_bytes: Option<u64>,
+}

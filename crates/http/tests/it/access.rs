@@ -65,6 +65,7 @@ pub(crate) fn rows() -> Vec<Row> {
         ("get", "/v1/commits/{position}", "/v1/commits/1", "", Session),
         ("get", "/v1/stats", "/v1/stats", "", All(&[(Resource::DATABASE, Describe)])),
         ("get", "/v1/refusals", "/v1/refusals", "", All(&[(Resource::DATABASE, Describe)])),
+        ("get", "/v1/history", "/v1/history", "", All(&[(Resource::DATABASE, Describe)])),
         ("get", "/metrics", "/metrics", "", All(&[(Resource::DATABASE, Describe)])),
         ("post", "/v1/sql", "/v1/sql", r#"{"sql":"SELECT * FROM events"}"#, Session),
         ("get", "/v1/backup", "/v1/backup", "", All(&[(Resource::BACKUP, Reads)])),
