@@ -150,6 +150,15 @@ impl HttpClient {
         self.attempt(&path.post(body))
     }
 
+    /// Sends a POST request without a body, and waits for the response without a limit. Returns the
+    /// server's error with its facts as a value.
+    ///
+    /// # Errors
+    /// When the server can't be reached.
+    pub(super) fn try_post_patiently(&self, path: &Path) -> Result<Result<Value, Value>> {
+        self.attempt(&path.call(Call::post).patiently())
+    }
+
     /// Sends a request. Returns the server's error with its facts as a value.
     ///
     /// # Errors

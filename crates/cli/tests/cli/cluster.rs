@@ -116,6 +116,51 @@ fn commands_follow_the_leader_and_a_replaced_node_is_refused() {
     run_on(&two, &again).failed_with("with the vote of node 2 is missing");
 }
 
+#[test]
+fn a_new_node_takes_the_place_of_a_leader_and_of_a_dead_member() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = |name: &str| folder.path().join(name);
+    let http = |server: &Server| format!("http://{}", server.http);
+    let replace = |old: &str, new: &str, wait: &str, server: &Server| {
+        run(&["cluster", "replace", old, new, "--wait", wait, "--http", &http(server)])
+    };
+    let (first, address) = node(&data("one"), &["--node", "1", "--cluster-init"]);
+    while !run(&["cluster", "status", "--http", &http(&first)]).succeeded().contains("  1  leader") {
+        std::thread::yield_now();
+    }
+    replace("1", "1", "0", &first).failed_with("node 1 can't take its own place");
+    replace("7", "2", "0", &first).failed_with("node 7 is not a member of the cluster");
+    let refused = replace("1", "2", "0", &first);
+    refused.failed_with("node 2 has not joined: start it with `quire serve --node 2 --cluster-join`");
+    run(&["produce", "orders", "kept", "--http", &http(&first)]).succeeded();
+
+    let (second, second_address) = node(&data("two"), &["--node", "2", "--cluster-join", &address]);
+    let replaced = replace("1", "2", "60", &second).succeeded();
+    assert_eq!(replaced, "node 2 takes the place of node 1\n");
+    let members = |server: &Server| {
+        let status = server.ask("GET", "/v1/cluster", "").1;
+        let members = status["members"].as_array().expect("a list").iter();
+        (status["leader"].as_u64(), members.map(|member| member["node"].as_u64()).collect::<Vec<_>>())
+    };
+    assert_eq!(members(&second), (Some(2), vec![Some(2)]));
+    drop(first);
+
+    let joined = ["three", "four"].map(|name| {
+        let number = if name == "three" { "3" } else { "4" };
+        node(&data(name), &["--node", number, "--cluster-join", &second_address]).0
+    });
+    let [third, fourth] = joined;
+    replace("9", "4", "60", &second).failed_with("node 9 is not a member");
+    while !run(&["cluster", "status", "--http", &http(&second)]).succeeded().contains("  3  voter") {
+        std::thread::yield_now();
+    }
+    drop(third);
+    replace("3", "4", "60", &second).succeeded();
+    assert_eq!(members(&second).1, [Some(2), Some(4)]);
+    let read = run(&["consume", "orders", "--limit", "1", "--http", &http(&fourth)]).succeeded();
+    assert!(read.contains("kept"), "{read}");
+}
+
 /// Starts two nodes, of which the first leads.
 fn leader_and_follower(folder: &Path) -> (Server, Server) {
     let (leader, address) = node(&folder.join("one"), &["--node", "1", "--cluster-init"]);

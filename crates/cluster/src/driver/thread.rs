@@ -46,6 +46,8 @@ pub(super) struct DriverProgress {
     elections_won: u64,
     /// The changes of members that the table has.
     changes_seen: Option<u64>,
+    /// The last removal of a member that is not published.
+    leaving_until: Option<Position>,
     /// The number of ticks until this node asks for votes, because the leader has gone.
     campaign_in: Option<u32>,
     /// The changes that wait until they are published.
@@ -311,9 +313,12 @@ impl Driver {
             self.note_moves()?;
         }
         let changes = self.agreement.node().change_count();
-        if self.progress.changes_seen != Some(changes) {
+        let has_left = self.progress.leaving_until.is_some_and(|last| self.agreement.published() >= last);
+        if self.progress.changes_seen != Some(changes) || has_left {
             self.progress.changes_seen = Some(changes);
             self.note_members()?;
+            // Who asked for the change sees it in the status once it is answered.
+            self.report_status()?;
         }
         self.answer_changes();
         Ok(())
@@ -337,9 +342,17 @@ impl Driver {
         self.progress.waiting = open;
     }
 
-    /// Passes the members of the state on to the connections, and the leader to clients.
+    /// Passes the members of the state on to the connections, and the leader to clients. A node
+    /// whose removal is not published stays connected: the removal may need its agreement, as that
+    /// of one of two nodes does.
     fn note_members(&mut self) -> Result<()> {
-        let members = self.agreement.node().members()?;
+        let mut members = self.agreement.node().members()?;
+        let leaving = self.agreement.node().leaving(self.agreement.published())?;
+        for (node, member) in members.iter_mut().filter(|(node, _)| leaving.contains_key(node)) {
+            let known = self.table.member(*node).filter(|known| known.role != MemberRole::Removed);
+            member.role = known.map_or(MemberRole::Voter, |known| known.role);
+        }
+        self.progress.leaving_until = leaving.into_values().max();
         let admits = self.agreement.node().earlier_members()?.is_empty();
         self.mailbox.set_leader(match self.agreement.state().leader {
             // A node that joins would count the members of an earlier cluster.

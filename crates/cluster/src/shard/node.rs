@@ -144,6 +144,17 @@ impl ShardNode {
         Ok(members.filter(|(node, _)| !earlier.contains(node)).collect())
     }
 
+    /// The nodes whose removal is after `published`: it still needs their agreement, and may be
+    /// truncated. Each with the position of the removal.
+    ///
+    /// # Errors
+    /// The failure of the shard.
+    pub(crate) fn leaving(&self, published: Position) -> Result<BTreeMap<NodeId, Position>> {
+        let system = self.shard.access_state()?.1;
+        let open = system.member_changes().filter(|(at, _, role)| *at > published && *role == MemberRole::Removed);
+        Ok(open.filter_map(|(at, node, _)| Some((NodeId::new(node)?, at))).collect())
+    }
+
     /// The members of an earlier cluster that are not removed yet, on the founder of this one.
     ///
     /// # Errors

@@ -4,12 +4,15 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 
+use self::replace::ReplaceMember;
 use super::client::{HttpClient, Path};
 use super::key_file::KeyFile;
 use super::print::{OutputForm, list, word};
 use crate::failure::Result;
 use crate::server_address::ServerAddress;
 use crate::text::grouped;
+
+mod replace;
 
 /// Commands of `quire cluster`.
 #[derive(Debug, Subcommand)]
@@ -18,6 +21,8 @@ pub(crate) enum ClusterVerb {
     Status(ClusterServer),
     /// Remove a member; no node ever gets its number again
     Remove(RemoveMember),
+    /// Wait until a new node is a voter, then remove the member whose place it takes
+    Replace(ReplaceMember),
     /// Hand the office of the leader over to another voter
     Transfer(TransferOffice),
 }
@@ -64,6 +69,7 @@ impl ClusterVerb {
                 let path = Path::new(&["cluster", "remove"]).with("node", node);
                 server.change(out, &path, &format!("node {node} is removed"))
             }
+            ClusterVerb::Replace(replace) => replace.run(out),
             ClusterVerb::Transfer(TransferOffice { node, server }) => {
                 let path = Path::new(&["cluster", "transfer"]);
                 let path = node.into_iter().fold(path, |path, node| path.with("node", node));
