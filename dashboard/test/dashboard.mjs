@@ -116,8 +116,34 @@ async function fill(url) {
       { put_edge: { graph: HOSTILE_NAME, source: HOSTILE, type: HOSTILE, target: "safe" } },
     ],
   });
+  for (const parts of [
+    [
+      { enqueue: { queue: "shop/mails", payload: HOSTILE } },
+      { append: { store: "shop/orders", events: [{ type: "OrderPlaced", tags: ["order:17"] }], conditions: [{ fail_if_events_match: { items: [{ tags: ["customer:ada"] }] } }] } },
+    ],
+    [{ put_edge: { graph: HOSTILE_NAME, source: `missing ${HOSTILE}`, type: HOSTILE, target: "safe" } }],
+  ]) {
+    const { status } = await fetch(`${url}/v1/commit`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ parts }) });
+    assert.ok(status === 404 || status === 409, `a commit is refused, got ${status}`);
+  }
   return { order: order.position, produced: produced.position, hostile: hostile.position, job };
 }
+
+/** An hour of figures, with a restart of the server in it. A server that just started has none. */
+function hour() {
+  const now = Date.now();
+  const samples = Array.from({ length: 360 }, (_, index) => {
+    const wave = Math.sin(index / 23) + 1;
+    return {
+      time_ms: now - (359 - index) * 10_000, commits: Math.round(4_000 * wave), refusals: index % 60 === 0 ? 900 : 3, entries: 9_000, log_bytes: Math.round(1_900_000 * wave),
+      syncs: 300, requests: Math.round(5_200 * wave), commit_p99_ms: 2.5 + wave, sync_p99_ms: index % 90 < 5 ? null : 1.1 + wave / 2, connections: 12 + (index % 40),
+      client_bytes: 65_536 * (1 + (index % 7)), lag: Math.max(0, 30_000 - index * 100), oldest_pending_ms: index % 120 < 60 ? 1_000 * (index % 120) : null, disk_free_bytes: 8e10,
+    };
+  });
+  return { interval_ms: 10_000, samples: samples.filter((_, index) => index < 200 || index > 212) };
+}
+
+const HOUR = hour();
 
 const checks = [];
 
@@ -179,7 +205,64 @@ function addChecks({ order, produced, hostile: hostileCommit, job }) {
     const [above, below] = [await version.boundingBox(), await none.boundingBox()];
     assert.ok(above.y + above.height <= below.y, "the version and the content are two lines");
   });
-  check("overview", "/overview", "shop/payments");
+  check("refusals", "/commits?view=refusals", "condition_failed", async (page, url) => {
+    await page.getByText("missing <img").first().waitFor();
+    await page.locator(".records li", { hasText: "condition_failed" }).last().locator("summary").click();
+    await page.getByText("A condition does not hold.").waitFor();
+    assert.deepEqual(await page.locator("details[open] .facts div", { hasText: "Part" }).locator("dd").allTextContents(), ["1"]);
+    await withoutViolations(page, "an open refusal");
+    // A new one appears by itself, and a dry run does not.
+    const refused = { parts: [{ ack: { job: "1-0", token: "1-0" } }] };
+    for (const query of ["?dry_run=true", ""]) {
+      await fetch(`${url}/v1/commit${query}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(refused) });
+    }
+    await page.locator(".records li").nth(2).waitFor();
+    assert.equal(await page.locator(".records li").count(), 3);
+    await page.getByRole("link", { name: "Look at event 1 of shop/orders" }).click();
+    await page.getByRole("heading", { name: "shop/orders" }).waitFor();
+  });
+  check("try a commit", "/commits?view=try", "A dry run changes nothing", async (page) => {
+    const body = page.getByLabel("The body of POST /v1/commit");
+    // The order of the example is there.
+    await page.getByRole("button", { name: "Dry run" }).click();
+    await page.getByRole("alert").getByText("The commit would be refused, because of part 0").waitFor();
+    await page.getByRole("link", { name: "Look at event 1 of shop/orders" }).waitFor();
+    await withoutViolations(page, "a refused dry run");
+    await fitsEverywhere(page, "a refused dry run");
+    await body.fill("{");
+    await page.keyboard.press("Control+Enter");
+    await page.getByRole("alert").getByText("This is no JSON").waitFor();
+    await body.fill(JSON.stringify({ parts: [
+      { append: { store: "shop/tried", events: [{ type: HOSTILE, tags: [HOSTILE] }] } },
+      { enqueue: { queue: "shop/tried", payload: { note: HOSTILE } } },
+      { put_block: { graph: "shop/tried", block: HOSTILE, kind: "tried" } },
+    ] }, null, 2));
+    await page.getByRole("button", { name: "Dry run" }).click();
+    await page.getByRole("status").getByText("The commit would pass").waitFor();
+    await page.locator(".chip", { hasText: "event appended" }).waitFor();
+    assert.equal(await page.locator(".replies li").count(), 3);
+    await withoutViolations(page, "a dry run");
+    await fitsEverywhere(page, "a dry run");
+    if (shots !== undefined) await page.screenshot({ path: join(shots, "dry-run.png"), fullPage: true });
+    // The address has the commit, and nothing was committed.
+    await page.reload();
+    await page.getByRole("button", { name: "Dry run" }).click();
+    await page.getByRole("status").getByText("The commit would pass").waitFor();
+    await page.getByRole("button", { name: "Commit it" }).click();
+    await page.locator("dialog[open]").getByText("This writes").waitFor();
+    await page.getByRole("button", { name: "Commit", exact: true }).click();
+    await page.getByRole("heading", { name: /^Commit \d+$/ }).waitFor();
+    await page.locator(".card", { hasText: "shop/tried" }).first().waitFor();
+  });
+  check("overview", "/overview", "shop/payments", async (page) => {
+    const chart = page.locator(".chart", { hasText: "Lag of all groups" });
+    assert.equal(await page.locator(".chart").count(), 8);
+    await chart.locator(".chart-area").hover({ position: { x: 1, y: 20 } });
+    await chart.locator(".chart-value", { hasText: "30,000" }).waitFor();
+    await chart.locator(".chart-area").focus();
+    await page.keyboard.press("ArrowRight");
+    await chart.locator(".chart-value", { hasText: "29,900" }).waitFor();
+  });
   check("jobs", "/jobs", "take-payment", async (page) => {
     await page.getByLabel("State").selectOption("dead");
     await page.waitForURL(/state=dead/);
@@ -333,6 +416,10 @@ async function run(browser, url) {
   for (const theme of ["light", "dark"]) {
     // The policy of the page stays in force; axe runs outside of it.
     const context = await contextOf(browser, { colorScheme: theme });
+    await context.route("**/v1/history*", (route) => {
+      const after = Number(new URL(route.request().url()).searchParams.get("after"));
+      return route.fulfill({ json: { ...HOUR, samples: HOUR.samples.filter(({ time_ms }) => time_ms > after) } });
+    });
     const page = await context.newPage();
     const failures = [];
     page.on("pageerror", (error) => failures.push(String(error)));
@@ -409,6 +496,8 @@ async function killed(browser, running) {
   const page = await context.newPage();
   await page.goto(`${url}/ui/overview`);
   await page.getByText("shop/payments").first().waitFor();
+  // The server has taken samples by now.
+  await page.locator(".chart", { hasText: "Commits a second" }).waitFor();
   await kill(running);
   await page.getByText("The server does not answer").first().waitFor();
   await page.getByText("shop/payments").first().waitFor();

@@ -1,8 +1,10 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { ConnectionError, ask, read, type Page, type Read } from "../api.js";
-import { go, href, place, setParams } from "../router.js";
+import { go, href, place, setParams, withParams } from "../router.js";
 import { Copy, Empty, Filter, Head, More, Problem, curl } from "../ui/parts.js";
 import { Time } from "../ui/time.js";
+import { REFUSALS, Refusals } from "./refusals.js";
+import { TryCommit } from "./trial.js";
 import { Chip, MODELS, MODEL_NAMES, byInterest, modelOf, objectOf, summary, type Commit } from "./entries.js";
 
 /** How many commits the page holds at most. */
@@ -82,7 +84,45 @@ function useLog(isPaused: boolean) {
   return { commits, older, error, more, reload: () => setTurn((turn) => turn + 1) };
 }
 
+/** The views of the page, by their parameter. */
+const VIEWS = [["", "Log"], ["refusals", "Refusals"], ["try", "Try a commit"]] as const;
+
 export function Commits() {
+  const view = place.value.params.get("view") ?? "";
+  if (view === "refusals") {
+    return (
+      <>
+        <Head title="Commits" read={REFUSALS} />
+        <Views current={view} />
+        <p class="lead">The last commits that the server refused, and what they conflicted with.</p>
+        <Refusals />
+      </>
+    );
+  }
+  if (view === "try") {
+    return (
+      <>
+        <Head title="Commits" />
+        <Views current={view} />
+        <p class="lead">Would this commit pass now, and what would it write?</p>
+        <TryCommit />
+      </>
+    );
+  }
+  return <Log />;
+}
+
+function Views({ current }: { current: string }) {
+  return (
+    <div class="views" role="navigation" aria-label="Views of the commits">
+      {VIEWS.map(([view, name]) => (
+        <a key={view} href={withParams(href("commits"), { view })} aria-current={view === current ? "page" : undefined}>{name}</a>
+      ))}
+    </div>
+  );
+}
+
+function Log() {
   const { params } = place.value;
   const isPaused = params.get("paused") === "1";
   const text = params.get("text") ?? "";
@@ -113,6 +153,7 @@ export function Commits() {
         </button>
         <Copy label="Copy as curl" text={() => curl(NEWEST)} />
       </Head>
+      <Views current="" />
       <p class="lead">The log of the database, {isPaused ? "paused" : "live"}. A commit writes to any models at once: all of it, or nothing.</p>
       <div class="filters">
         <Filter label="Contains" value={text} placeholder="type, tag, name, job …" onChange={(text) => setParams({ text })} />

@@ -4,6 +4,7 @@ import { href, withParams } from "../router.js";
 import { Empty, Head, Shown, Table } from "../ui/parts.js";
 import { Time, duration } from "../ui/time.js";
 import { bytes, count } from "../ui/value.js";
+import { HistoryCharts } from "./history.js";
 
 type Stats = Schemas["Stats"];
 
@@ -37,11 +38,12 @@ export function Overview() {
             <div class="tiles">
               <Tile name="Position" value={count(data.position)} link={href("commits")}>the last commit</Tile>
               <Tile name="Commits a second" value={rate(points)}><Spark points={points} /></Tile>
-              <Tile name="Refusals" value={count(data.refusals)}>since the start</Tile>
+              <Tile name="Refusals" value={count(data.refusals)} link={withParams(href("commits"), { view: "refusals" })}>since the start</Tile>
               <Tile name="Written" value={bytes(data.log_bytes)}>since the start, {plural(data.segments, "segment")}</Tile>
               <Tile name="Syncs" value={count(data.syncs)}>since the start, durability {data.durability}</Tile>
               <Tile name="Version" value={health.data?.version ?? "–"}>{health.data?.status}</Tile>
             </div>
+            <HistoryCharts />
             <Queues stats={data} />
             <div class="columns">
               <Names title="Event stores" unit="events" rows={data.stores.map((store) => [store.store, store.events, href("stores", store.store)])} />

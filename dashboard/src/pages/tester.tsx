@@ -3,7 +3,7 @@ import { QuireError, ask, type Schemas } from "../api.js";
 import { href, place, setParams, withParams } from "../router.js";
 import { Filter, Problem } from "../ui/parts.js";
 
-/** Whether a condition holds now: an append that has nothing but the condition, and so writes nothing. */
+/** Whether a condition holds now: the dry run of an append that has nothing but the condition. */
 export function ConditionTester({ store, type, tags }: { store: string; type: string; tags: string[] }) {
   const after = place.value.params.get("after") ?? "";
   const [verdict, setVerdict] = useState<{ of: string; error?: Error }>();
@@ -15,7 +15,7 @@ export function ConditionTester({ store, type, tags }: { store: string; type: st
   const text = JSON.stringify(condition);
   const test = async (): Promise<void> => {
     try {
-      await ask((quire) => quire.send("POST", "/v1/commit", { parts: [{ append: { store, conditions: [condition] } }] }));
+      await ask((quire) => quire.send("POST", "/v1/commit?dry_run=true", { parts: [{ append: { store, conditions: [condition] } }] }));
       setVerdict({ of: text });
     } catch (error) {
       setVerdict({ of: text, error: error as Error });

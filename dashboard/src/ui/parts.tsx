@@ -16,7 +16,8 @@ export function Head({ title, children, read }: { title: ComponentChildren; chil
   );
 }
 
-function quoted(text: string): string {
+/** A text as one word of a shell. */
+export function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 

@@ -27,6 +27,11 @@ function absolute(time: Date): string {
   return `${day} ${part(time.getHours())}:${part(time.getMinutes())}:${part(time.getSeconds())}.${part(time.getMilliseconds(), 3)}`;
 }
 
+/** The time of day: `14:05`. */
+export function clock(ms: number): string {
+  return absolute(new Date(ms)).slice(11, 16);
+}
+
 /** A point in time, as an age or as such; the other form is its tooltip. */
 export function Time({ ms }: { ms: number }) {
   const time = new Date(ms);

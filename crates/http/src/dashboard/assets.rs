@@ -4,6 +4,6 @@
 pub(super) const FILES: &[(&str, &[u8])] = &[
     ("index.html", include_bytes!("../../dashboard/index.html")),
     ("icon-C96oJW2-.svg", include_bytes!("../../dashboard/assets/icon-C96oJW2-.svg")),
-    ("index-DDQEKrqN.js", include_bytes!("../../dashboard/assets/index-DDQEKrqN.js")),
-    ("style-Cnft44I-.css", include_bytes!("../../dashboard/assets/style-Cnft44I-.css")),
+    ("index-O2qazlRO.js", include_bytes!("../../dashboard/assets/index-O2qazlRO.js")),
+    ("style-BjvQNwRN.css", include_bytes!("../../dashboard/assets/style-BjvQNwRN.css")),
 ];
