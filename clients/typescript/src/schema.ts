@@ -4495,7 +4495,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4579,7 +4581,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4743,7 +4747,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4865,7 +4871,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4985,7 +4993,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -5023,7 +5033,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -5307,7 +5319,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -5391,7 +5405,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 bulk: string;
             };
@@ -5599,7 +5615,9 @@ export interface operations {
                 cursor?: string;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -5639,7 +5657,9 @@ export interface operations {
                 limit?: number;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 position: string;
             };
@@ -5717,7 +5737,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -5763,7 +5785,9 @@ export interface operations {
                 tag?: string[];
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 store: string;
             };
@@ -5851,7 +5875,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 store: string;
             };
@@ -5891,7 +5917,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 store: string;
             };
@@ -5935,7 +5963,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 store: string;
             };
@@ -5975,7 +6005,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 store: string;
                 name: string;
@@ -6110,7 +6142,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 store: string;
             };
@@ -6154,7 +6188,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 store: string;
             };
@@ -6194,7 +6230,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 store: string;
             };
@@ -6278,7 +6316,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 store: string;
             };
@@ -6318,7 +6358,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 store: string;
                 name: string;
@@ -6536,7 +6578,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -6574,7 +6618,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
             };
@@ -6622,7 +6668,9 @@ export interface operations {
                 cursor?: string;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
             };
@@ -6664,7 +6712,9 @@ export interface operations {
                 at?: number;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
                 block: string;
@@ -6775,7 +6825,9 @@ export interface operations {
                 at?: number;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
                 block: string;
@@ -6823,7 +6875,9 @@ export interface operations {
                 cursor?: string;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
                 block: string;
@@ -6868,7 +6922,9 @@ export interface operations {
                 cursor?: string;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
                 block: string;
@@ -6913,7 +6969,9 @@ export interface operations {
                 cursor?: string;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
             };
@@ -6967,7 +7025,9 @@ export interface operations {
                 limit?: number;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
             };
@@ -7019,7 +7079,9 @@ export interface operations {
                 limit?: number;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
             };
@@ -7068,7 +7130,9 @@ export interface operations {
                 at?: number;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
             };
@@ -7108,7 +7172,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
             };
@@ -7153,7 +7219,9 @@ export interface operations {
                 format?: "jsonl" | "csv-blocks" | "csv-edges" | "graphml";
                 at?: number;
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
             };
@@ -7195,7 +7263,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
             };
@@ -7292,7 +7362,9 @@ export interface operations {
                 cursor?: number;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
             };
@@ -7346,7 +7418,9 @@ export interface operations {
                 limit?: number;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
             };
@@ -7398,7 +7472,9 @@ export interface operations {
                 limit?: number;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
             };
@@ -7458,7 +7534,9 @@ export interface operations {
                 limit?: number;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
             };
@@ -7556,7 +7634,9 @@ export interface operations {
                 limit?: number;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 graph: string;
             };
@@ -7596,7 +7676,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -7634,7 +7716,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 group: string;
             };
@@ -7765,7 +7849,9 @@ export interface operations {
                 after?: number;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -7816,7 +7902,9 @@ export interface operations {
                 cursor?: string;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -7899,7 +7987,9 @@ export interface operations {
                 limit?: number;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 job: string;
             };
@@ -8208,7 +8298,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -8246,7 +8338,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 queue: string;
             };
@@ -8425,7 +8519,9 @@ export interface operations {
                 cursor?: string;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 queue: string;
             };
@@ -8599,7 +8695,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -8638,7 +8736,9 @@ export interface operations {
                 format?: "json" | "ndjson";
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -8681,7 +8781,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -8719,7 +8821,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -8808,7 +8912,9 @@ export interface operations {
                 wait_ms?: number;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 topic: string;
             };
@@ -8848,7 +8954,9 @@ export interface operations {
             query?: {
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 topic: string;
                 group: string;
@@ -8894,7 +9002,9 @@ export interface operations {
                 bytes_max?: number;
                 as?: "json" | "text" | "base64";
             };
-            header?: never;
+            header?: {
+                "Quire-Read"?: string;
+            };
             path: {
                 topic: string;
                 partition: number;

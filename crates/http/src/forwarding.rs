@@ -35,6 +35,7 @@ use quire_access::{
 
 use crate::app::App;
 use crate::error::{self, Problem};
+use crate::local_read::LocalRead;
 use crate::route_kinds::{is_of_each_node, is_read};
 
 /// Headers about one connection, and those by which this node has checked the client already. This
@@ -57,7 +58,12 @@ const OF_THIS_NODE: [HeaderName; 11] = [
 pub(crate) async fn forward(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let extensions = request.extensions();
     let route = extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let is_local = is_of_each_node(request.method(), route) || extensions.get::<ForwardedRequest>().is_some();
+    let local_read = match LocalRead::of(request.method(), route, request.headers()) {
+        Ok(local_read) => local_read,
+        Err(problem) => return problem.into_response(),
+    };
+    let is_of_this_node = is_of_each_node(request.method(), route) || local_read.is_some();
+    let is_local = is_of_this_node || extensions.get::<ForwardedRequest>().is_some();
     let forwarding = app.served().forwarding().filter(|_| !is_local);
     match (forwarding, extensions.get::<Peer>()) {
         (Some(forwarding), Some(peer)) => {
@@ -73,7 +79,10 @@ pub(crate) async fn forward(State(app): State<Arc<App>>, request: Request, next:
             // the credential meanwhile.
             Some(_) if !is_local => not_leader(&app).into_response(),
             Some(error) => error::unauthenticated(*error),
-            None => next.run(request).await,
+            None => match local_read {
+                Some(local_read) => local_read.answer(&app, request, next).await,
+                None => next.run(request).await,
+            },
         },
     }
 }

@@ -70,6 +70,7 @@ mod groups;
 mod jobs;
 mod life;
 mod linearizable;
+mod local_read;
 mod queues;
 mod records;
 mod refusals;

@@ -9,17 +9,19 @@ use std::sync::Arc;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use quire_access::Session;
 
 use crate::app::App;
 use crate::error::Problem;
 use crate::route_kinds::is_read;
 
 /// Answers a read once a majority has confirmed that this node leads. A database alone answers at
-/// once.
+/// once, and so does a node that reads for itself.
 pub(crate) async fn confirm(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     if let Some(control) = app.served().get().cluster_control()
         && is_read(request.method(), route)
+        && !Session::current().is_some_and(|session| session.reads_here())
         && let Err(error) = control.confirm().await
     {
         return Problem::from(error).into_response();

@@ -131,7 +131,10 @@ pub(crate) fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response
     }
     let allowed = [
         (ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
-        (ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, idempotency-key, last-event-id, x-request-id"),
+        (
+            ACCESS_CONTROL_ALLOW_HEADERS,
+            "authorization, content-type, idempotency-key, last-event-id, quire-read, x-request-id",
+        ),
         (ACCESS_CONTROL_MAX_AGE, "600"),
     ];
     Some((StatusCode::NO_CONTENT, allowed).into_response())
@@ -142,7 +145,7 @@ pub(crate) fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(
         ACCESS_CONTROL_EXPOSE_HEADERS,
-        HeaderValue::from_static("idempotent-replay, retry-after, x-request-id"),
+        HeaderValue::from_static("idempotent-replay, quire-position, retry-after, x-request-id"),
     );
     headers.append(VARY, HeaderValue::from_static("origin"));
 }

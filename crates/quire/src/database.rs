@@ -20,6 +20,7 @@ use crate::commit::{Commit, Part};
 use crate::confirmation::Confirmation;
 use crate::outcome::{AcceptedCommit, Outcome};
 use crate::parts::{CommandsByModel, EncodedMessages, TagSlices, in_order, part_of};
+use crate::read_source::ReadSource;
 use crate::shards::Shards;
 use crate::streams::TopicId;
 use crate::streams::wire::Codec;
@@ -66,12 +67,15 @@ pub struct Database {
     pub(crate) budget: Option<StepBudget>,
     /// The guard of the client for which this value is used; `None` for the owner.
     pub(crate) guard: Option<Arc<Guard>>,
+    /// Which node of a cluster answers the reads of this value.
+    pub(crate) reads: ReadSource,
     pub(crate) request_steps_max: u64,
 }
 
 impl Database {
     pub(crate) fn start(shard: Shard, background: Background, request_steps_max: u64) -> Result<Self> {
-        Ok(Database { shards: Shards::start(shard, background)?, budget: None, guard: None, request_steps_max })
+        let shards = Shards::start(shard, background)?;
+        Ok(Database { shards, budget: None, guard: None, reads: ReadSource::Leader, request_steps_max })
     }
 
     /// Returns the same database for one request: conditions, reads, searches and walks of the

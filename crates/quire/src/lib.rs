@@ -102,6 +102,7 @@ mod database;
 mod dry_run;
 mod durations;
 mod passwords;
+mod read_source;
 mod reading;
 mod refusals;
 mod reports;

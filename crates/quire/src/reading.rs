@@ -12,14 +12,19 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use quire_model::{DecideError, ModelId, Operation, PermissionRefusal, ReadError, Resource, ResourceKind};
 use quire_shard::{CommitRefusal, Guard, NotPermitted, ReadView, Reason};
 
 use crate::database::Database;
 use crate::jobs::{BulkId, JobId};
+use crate::read_source::ReadSource;
 use crate::ticket::Ticket;
 use crate::{Error, Result, streams};
+
+/// How long a read of this node waits for a majority to confirm the records that it rests on.
+const CONFIRMED_WITHIN: Duration = Duration::from_secs(5);
 
 /// The state as one client sees it: see [`Database::read_permitted`].
 pub struct PermittedView<'v> {
@@ -301,13 +306,31 @@ impl Database {
 
     /// Reads without a check, for work of the database itself.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<Ticket<T>> {
-        let (rests_on, answer) = self.shards.only().read(self.budget(), look)?;
-        Ok(Ticket::new(self.shards.only().log().clone(), rests_on, answer))
+        let (shard, budget) = (self.shards.only(), self.budget());
+        let ((rests_on, answer), at_most) = match self.reads {
+            ReadSource::Leader => (shard.read(budget, look)?, None),
+            ReadSource::ThisNode => (shard.read_here(budget, look)?, Some(CONFIRMED_WITHIN)),
+        };
+        Ok(Ticket::new(shard.log().clone(), rests_on, answer).within(at_most))
     }
 
     /// Reads the published log without a check, for work of the database itself.
     pub(crate) fn look_published<T>(&self, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<T> {
-        self.shards.only().read_published(self.budget(), look)
+        match self.reads {
+            ReadSource::Leader => self.shards.only().read_published(self.budget(), look),
+            ReadSource::ThisNode => self.shards.only().read_published_here(self.budget(), CONFIRMED_WITHIN, look),
+        }
+    }
+
+    /// Checks that this node answers the reads of this value.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotLeader`](crate::ErrorKind::NotLeader).
+    pub(crate) fn check_reads(&self) -> Result<()> {
+        match self.reads {
+            ReadSource::Leader => self.shards.only().check_serves(),
+            ReadSource::ThisNode => Ok(()),
+        }
     }
 }
 

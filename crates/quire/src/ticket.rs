@@ -2,12 +2,13 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use quire_log::{Basis, Log, Publication};
+use quire_log::{Basis, Log, Publication, WaitDeadline, WaitOutcome};
 
-use crate::Result;
 use crate::confirmation::Confirmation;
 use crate::durations::TimedCommit;
+use crate::{Error, Result};
 
 /// A pending result. In an `os` database the result is available at once. In a `sync` database it
 /// is available after the sync that covers it.
@@ -44,6 +45,8 @@ struct Foundation {
     /// The commit, when it is timed.
     timed: Option<TimedCommit>,
     confirmation: Option<Confirmation>,
+    /// The limit of a wait by [`Ticket::wait`]; `None` without one.
+    at_most: Option<Duration>,
 }
 
 impl Drop for Foundation {
@@ -53,6 +56,16 @@ impl Drop for Foundation {
 }
 
 impl Foundation {
+    /// Waits within the limit, if there is one. Another record may be published at the position:
+    /// [`Log::wait`] determines that afterwards.
+    fn reach(&self) -> Result<()> {
+        let Some(at_most) = self.at_most else { return Ok(()) };
+        match self.log.sleep(self.basis.mark.position, WaitDeadline::after(at_most))? {
+            WaitOutcome::Published => Ok(()),
+            WaitOutcome::Behind | WaitOutcome::TimedOut => Err(Error::unconfirmed_here()),
+        }
+    }
+
     /// Records the duration of the commit, once it is published.
     fn end_timing(&mut self) {
         if let Some(commit) = self.timed.take() {
@@ -63,7 +76,14 @@ impl Foundation {
 
 impl<T> Ticket<T> {
     pub(crate) fn new(log: Log, rests_on: Basis, answer: T) -> Self {
-        Ticket { foundation: Foundation { log, basis: rests_on, timed: None, confirmation: None }, answer }
+        let foundation = Foundation { log, basis: rests_on, timed: None, confirmation: None, at_most: None };
+        Ticket { foundation, answer }
+    }
+
+    /// The ticket of a result for which [`Ticket::wait`] waits at most this long.
+    pub(crate) fn within(mut self, at_most: Option<Duration>) -> Self {
+        self.foundation.at_most = at_most;
+        self
     }
 
     /// The ticket of a commit that is timed until it is published.
@@ -85,8 +105,10 @@ impl<T> Ticket<T> {
     /// not survive in that case. [`ErrorKind::Unsettled`](crate::ErrorKind::Unsettled) when the log
     /// was truncated before the commit was published.
     /// [`ErrorKind::NotLeader`](crate::ErrorKind::NotLeader) when the commit changes nothing or is
-    /// refused, and this node of a cluster no longer leads.
+    /// refused, and this node of a cluster no longer leads. The same kind when a read of
+    /// [`Database::local`](crate::Database::local) rests on records that no majority confirms.
     pub fn wait(mut self) -> Result<T> {
+        self.foundation.reach()?;
         self.foundation.log.wait(self.foundation.basis)?;
         self.foundation.confirmation.take().map_or(Ok(()), Confirmation::wait)?;
         self.foundation.end_timing();

@@ -155,6 +155,14 @@ impl Error {
         error
     }
 
+    /// A read of this node that rests on records which no majority has confirmed in time. For the
+    /// front ends.
+    #[doc(hidden)]
+    pub fn unconfirmed_here() -> Self {
+        let message = "this node has records that no majority confirms: repeat the read, or ask the leader";
+        Error::new(ErrorKind::NotLeader, message)
+    }
+
     /// The leader of the cluster, of a request to another node that knows it.
     pub fn leader(&self) -> Option<&ClusterLeader> {
         self.0.leader.as_deref()

@@ -13,7 +13,7 @@ use crate::compressor::Compressor;
 use crate::decide::{CommitLimits, DecidedCommit};
 use crate::delivery::DeliveryDuty;
 use crate::duties::{Duty, DutyFailure, DutyRunner};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gauges::GaugeDuty;
 use crate::graph;
 use crate::logged_state::LoggedState;
@@ -159,6 +159,19 @@ impl Shard {
     /// [`ErrorKind::NotLeader`](crate::ErrorKind::NotLeader) as [`Shard::check_serves`].
     pub fn read<T>(&self, budget: Option<&StepBudget>, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<(Basis, T)> {
         self.check_serves()?;
+        self.read_here(budget, look)
+    }
+
+    /// Reads like [`Shard::read`], also where this node does not lead. The last commits of the
+    /// cluster may be missing here.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    pub fn read_here<T>(
+        &self,
+        budget: Option<&StepBudget>,
+        look: impl FnOnce(&ReadView<'_>) -> T,
+    ) -> Result<(Basis, T)> {
         let state = self.logged.read_latest()?;
         let history = state.writer.reader().within(budget.cloned());
         let view = ReadView::of(&state, &history);
@@ -176,6 +189,33 @@ impl Shard {
     /// [`ErrorKind::NotLeader`](crate::ErrorKind::NotLeader) as [`Shard::check_serves`].
     pub fn read_published<T>(&self, budget: Option<&StepBudget>, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<T> {
         self.check_serves()?;
+        self.read_published_after(budget, look, |trimmed_at| Ok(self.log().reach(trimmed_at)?))
+    }
+
+    /// Reads like [`Shard::read_published`], also where this node does not lead. It waits at most
+    /// `at_most` for the publication of a trim.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    /// [`ErrorKind::NotLeader`](crate::ErrorKind::NotLeader) after `at_most`.
+    pub fn read_published_here<T>(
+        &self,
+        budget: Option<&StepBudget>,
+        at_most: Duration,
+        look: impl FnOnce(&ReadView<'_>) -> T,
+    ) -> Result<T> {
+        self.read_published_after(budget, look, |trimmed_at| match self.wait(trimmed_at, at_most)? {
+            true => Ok(()),
+            false => Err(Error::unconfirmed_here()),
+        })
+    }
+
+    fn read_published_after<T>(
+        &self,
+        budget: Option<&StepBudget>,
+        look: impl FnOnce(&ReadView<'_>) -> T,
+        mut reach: impl FnMut(Position) -> Result<()>,
+    ) -> Result<T> {
         let log = self.log();
         let mut state = self.logged.read_latest()?;
         loop {
@@ -184,7 +224,7 @@ impl Shard {
                 return Ok(look(&ReadView::of(&state, &log.reader().within(budget.cloned()))));
             }
             drop(state);
-            log.reach(trimmed_at)?;
+            reach(trimmed_at)?;
             state = self.logged.read()?;
         }
     }

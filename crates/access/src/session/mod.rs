@@ -83,6 +83,8 @@ pub struct Session {
     /// `None` for the owner.
     guard: Option<Arc<Guard>>,
     rights: Arc<ClientRights>,
+    /// Whether this node answers the reads, whichever node leads.
+    reads_here: bool,
 }
 
 impl ServedDatabase {
@@ -157,10 +159,11 @@ impl ServedDatabase {
 
     /// Returns the database as a session may use it, for work outside of its requests.
     pub fn of(&self, session: &Session) -> Database {
-        match &session.guard {
+        let database = match &session.guard {
             Some(guard) => self.owner().guarded(Arc::clone(guard)),
             None => self.owner().clone(),
-        }
+        };
+        if session.reads_here { database.local() } else { database }
     }
 
     /// Returns the database without a guard: for the server's own work, and for facts that every
@@ -322,7 +325,7 @@ impl Session {
         let (served, is_ended) = (Arc::clone(served), AtomicBool::new(false));
         let rights = Arc::new(ClientRights { served, principal, is_user, address, current, is_ended });
         let guard = Arc::new(Guard::new(Arc::clone(&rights) as Arc<dyn Permissions>));
-        Session { guard: Some(guard), rights }
+        Session { guard: Some(guard), rights, reads_here: false }
     }
 
     /// Returns the principal; `None` for a client without a credential, whose database has access
@@ -354,6 +357,18 @@ impl Session {
             Principal { expires: Some(expires), ..principal }
         });
         Session::of(served, self.rights.current().rules, principal, *is_user, address.clone())
+    }
+
+    /// Returns the session for a read that this node answers, whichever node of a cluster leads.
+    /// The read is checked by the rules that this node has published.
+    #[must_use]
+    pub fn reading_here(self) -> Self {
+        Session { reads_here: true, ..self }
+    }
+
+    /// Whether this node answers the reads of the session: see [`Session::reading_here`].
+    pub fn reads_here(&self) -> bool {
+        self.reads_here
     }
 
     /// Whether the client is the owner of the database, who is never checked.

@@ -236,6 +236,50 @@ fn a_follower_forwards_requests_with_the_rights_of_their_clients() {
 }
 
 #[test]
+fn a_follower_answers_local_reads_by_itself_with_the_rights_of_their_clients() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (leader, follower) = leader_and_follower(folder.path());
+    let part = r#"{"parts":[{"enqueue":{"queue":"mails","payload":1}}]}"#;
+    let (code, done) = leader.ask("POST", "/v1/commit", part);
+    assert_eq!(code, 200, "{done}");
+    let position = done["position"].as_u64().expect("a position");
+    let (code, queue) = follower.ask_with("GET", "/v1/queues/mails", "", &format!("Quire-Read: at={position}\r\n"));
+    assert_eq!((code, &queue["pending"]), (200, &1.into()), "{queue}");
+    let init = run(&["access", "init", "root", "--http", &format!("http://{}", leader.http)]).succeeded();
+    let root = init.split_whitespace().find(|word| word.starts_with("qk_")).expect("a key");
+    let bearer = format!("Authorization: Bearer {root}\r\n");
+    let (code, answer) = leader.ask_with("POST", "/v1/access/users", r#"{"user":"ada"}"#, &bearer);
+    assert_eq!(code, 200, "{answer}");
+    let (code, key) = leader.ask_with("POST", "/v1/access/keys", r#"{"user":"ada","lifetime_ms":600000}"#, &bearer);
+    assert_eq!(code, 200, "{key}");
+    let of_ada = format!("Authorization: Bearer {}\r\n", key["key"].as_str().expect("a key"));
+    let position = leader.ask_with("GET", "/v1/stats", "", &bearer).1["position"].as_u64().expect("a position");
+    let at = format!("Quire-Read: at={position}\r\n");
+    let whole = follower.raw("GET", "/v1/queues/mails", "", &format!("{at}{bearer}"));
+    assert!(whole.starts_with("HTTP/1.0 200 ") && whole.contains("quire-position: "), "{whole}");
+
+    // The leader does not answer. The follower knows keys and rules by itself.
+    leader.signal("STOP");
+    let local =
+        |client: &str| follower.ask_with("GET", "/v1/queues/mails", "", &format!("Quire-Read: local\r\n{client}"));
+    let (code, queue) = local(&bearer);
+    assert_eq!((code, &queue["pending"]), (200, &1.into()), "{queue}");
+    assert_eq!((local("").0, local("Authorization: Bearer qk_wrong\r\n").0, local(&of_ada).0), (401, 401, 403));
+    let lists = follower.ask_with("GET", "/v1/queues", "", &format!("Quire-Read: local\r\n{of_ada}"));
+    assert_eq!((lists.0, &lists.1["data"]), (200, &serde_json::json!([])), "a list omits what ada may not see");
+    while follower.ask_with("GET", "/v1/queues/mails", "", &bearer).0 != 503 {
+        std::thread::yield_now();
+    }
+    assert_eq!((local(&bearer).0, local(&of_ada).0), (200, 403), "without a leader");
+    leader.signal("CONT");
+    while follower.ask_with("GET", "/v1/queues/mails", "", &bearer).0 != 200 {
+        std::thread::yield_now();
+    }
+    assert_eq!(follower.stop_by("TERM").0, Some(0));
+    assert_eq!(leader.stop_by("TERM").0, Some(0));
+}
+
+#[test]
 fn a_restored_backup_of_a_cluster_makes_another_cluster() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();

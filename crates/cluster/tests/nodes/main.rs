@@ -5,10 +5,11 @@
 mod support;
 
 use std::io::{Read, Write};
+use std::time::Duration;
 
 use quire::events::NewEvent;
 use quire::jobs::{Cursor, LifeFilter};
-use quire::{Commit, Database, ErrorKind, Message, Outcome};
+use quire::{Commit, Database, ErrorKind, Message, NewJob, Outcome};
 use quire_cluster::{ClusterIdentity, JoinError, NodeRole, discover};
 use support::{Cluster, SEGMENT_BYTES, data, identity};
 
@@ -232,4 +233,28 @@ fn a_connected_follower_keeps_the_records_that_it_lacks() {
     let log = cluster.database(1).replicated().log().clone();
     assert!(log.compacted_end() <= log.newest_sealed_from(4));
     cluster.compact_beyond(2, quire::Position::new(1));
+}
+
+#[test]
+fn any_node_answers_local_reads_from_its_published_records() {
+    let mut cluster = Cluster::default();
+    cluster.found(1);
+    cluster.join(2);
+    cluster.wait_until_voters(2);
+    assert_eq!(cluster.wait_for_leader(&[1, 2]), 1, "the founder leads");
+    cluster.database(1).queue("mails").enqueue(NewJob::new("a")).expect("it leads");
+    let (position, patience) = (cluster.database(1).published(), Duration::from_secs(60));
+    let follower = cluster.database(2).clone();
+    let refused = follower.queue("mails").stats().expect_err("it follows");
+    assert_eq!(refused.kind(), ErrorKind::NotLeader);
+    let local = follower.local_at(position, patience).expect("it reads").expect("it is published");
+    let pending = |database: &Database| database.queue("mails").stats().expect("it reads").expect("it exists").pending;
+    assert_eq!((pending(&local), pending(&cluster.database(1).local())), (1, 1));
+    let later = quire::Position::new(position.get() + 100);
+    assert!(follower.local_at(later, Duration::from_millis(10)).expect("it reads").is_none());
+    assert!(local.life_events(LifeFilter::default(), Cursor::START).expect("it reads").next(patience).is_ok());
+    cluster.stop(1);
+    assert_eq!(pending(&local), 1, "without a leader");
+    let refused = local.queue("mails").enqueue(NewJob::new("b")).expect_err("it does not lead");
+    assert_eq!(refused.kind(), ErrorKind::NotLeader);
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use axum::http::Method;
 use quire_api::Code;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -9,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::operations::operations;
 use super::row::{Describe, OperationRow, Parameter, ParameterKind, RequestShape, ResponseShape};
+use crate::local_read;
 use quire_api::reply::PartReply;
 use quire_api::reply::ProblemReply;
 
@@ -105,6 +107,11 @@ impl Generators {
         if operation.takes_key {
             let schema = json!({"type": "string", "minLength": 1, "maxLength": 255});
             parameters.push(json!({"name": "Idempotency-Key", "in": "header", "required": false, "schema": schema}));
+        }
+        let method = Method::from_bytes(operation.method.to_ascii_uppercase().as_bytes());
+        if method.is_ok_and(|method| local_read::takes_header(&method, operation.path)) {
+            let schema = json!({"type": "string", "examples": ["local", "at=17"]});
+            parameters.push(json!({"name": "Quire-Read", "in": "header", "required": false, "schema": schema}));
         }
         if !parameters.is_empty() {
             described.insert("parameters".into(), parameters.into());

@@ -96,7 +96,7 @@ fn a_page_of_an_allowed_origin_asks_first_and_may_read_the_answer() {
     for header in [
         "access-control-allow-origin: https://app.example",
         "access-control-allow-methods: get, post, delete",
-        "access-control-allow-headers: authorization, content-type, idempotency-key, last-event-id, x-request-id",
+        "access-control-allow-headers: authorization, content-type, idempotency-key, last-event-id, quire-read, x-request-id",
         "vary: origin",
     ] {
         assert!(asked.head.contains(header), "{header}: {asked:?}");

@@ -14,6 +14,7 @@ mod graphs;
 mod idempotency;
 mod imports;
 mod life;
+mod local_reads;
 mod log;
 mod logins;
 mod names;

@@ -46,7 +46,7 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn life_events(&self, filter: LifeFilter, after: Cursor) -> Result<LifeEvents> {
-        self.shards.only().check_serves()?;
+        self.check_reads()?;
         let published = self.published();
         if after.is_ahead_of(published) {
             let end = Cursor::behind(published);
@@ -80,7 +80,7 @@ impl LifeEvents {
         mut visit: impl FnMut(LifeEvent),
     ) -> Result<LifeProgress> {
         // The records of a node that no longer leads may be behind those of the leader.
-        self.database.shards.only().check_serves()?;
+        self.database.check_reads()?;
         // Read before the look, so that later publications end the wait.
         self.seen = self.database.published();
         let mut hidden = 0;
