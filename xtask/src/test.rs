@@ -40,7 +40,7 @@ pub(crate) const PROFILE: &str = "test-fast";
 
 /// What tests are built with: all features of the command line, so that the workspace is compiled
 /// once for all steps. The step `clippy` checks the default features.
-pub(crate) const FEATURES: [&str; 2] = ["--features", "quire-cli/otlp"];
+pub(crate) const FEATURES: [&str; 2] = ["--features", "quire-cli/otlp,quire-cli/parquet"];
 
 struct Step {
     name: &'static str,
@@ -58,7 +58,11 @@ const STEPS: [Step; 18] = [
     },
     Step { name: "deny", what: "licences, sources and advisories of the dependencies", run: deny::run },
     Step { name: "test", what: "unit, property, integration, crash and doc tests", run: tests },
-    Step { name: "otlp", what: "the feature `otlp`: its lints, and no part of it in the default build", run: otlp },
+    Step {
+        name: "otlp",
+        what: "the features `otlp` and `parquet`: their lints, and no part of them in the default build",
+        run: otlp,
+    },
     Step { name: "loom", what: "the lock-free parts, in every order of their steps", run: loom },
     Step {
         name: "chaos",
@@ -181,14 +185,15 @@ fn tests(workspace: &Workspace) -> Result<(), String> {
     succeed(in_root(workspace, &["test", "--workspace", "--no-fail-fast", "--profile", PROFILE]).args(FEATURES))
 }
 
-/// Checks the lints of the feature that the default build lacks, and that the default build lacks
-/// it. The step `test` runs its tests.
+/// Checks the lints of the features that the default build lacks, and that the default build lacks
+/// their dependencies. The step `test` runs their tests.
 fn otlp(workspace: &Workspace) -> Result<(), String> {
     let dependencies = ["tree", "--package", "quire-cli", "--edges", "normal", "--prefix", "none"];
     let output = in_root(workspace, &dependencies).output().map_err(|error| format!("`cargo tree`: {error}"))?;
-    let found = String::from_utf8_lossy(&output.stdout).contains("opentelemetry");
-    if !output.status.success() || found {
-        return Err("the default build must not depend on OpenTelemetry; see `cargo tree -p quire-cli`".to_owned());
+    let found = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() || ["opentelemetry", "parquet"].iter().any(|name| found.contains(name)) {
+        let message = "the default build must depend neither on OpenTelemetry nor on Parquet";
+        return Err(format!("{message}; see `cargo tree -p quire-cli`"));
     }
     let targets = ["clippy", "--workspace", "--lib", "--bins", "--profile", PROFILE];
     succeed(in_root(workspace, &targets).args(FEATURES).args(["--", "-D", "warnings"]))

@@ -175,6 +175,7 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
         "the core reports its state as values; `quire` reports administrative acts",
     ),
     ("tracing-subscriber", &["quire-cli"], "lines are written in one place"),
+    ("parquet", &["quire-cli"], "files of other formats are written where results leave"),
     ("rustyline", &["quire-cli"], "lines are read in one place"),
     ("rusqlite", &["quire-vtab", "quire-sql"], "SQLite is used in one place, and stores nothing"),
     ("memmap2", &["quire-mapped"], "mappings are made in one place"),
