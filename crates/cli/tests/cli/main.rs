@@ -11,6 +11,8 @@ mod cluster;
 mod consume;
 mod demo;
 mod events;
+#[cfg(feature = "parquet")]
+mod export;
 mod help;
 mod kafka;
 mod logs;

@@ -16,6 +16,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
+#[cfg(feature = "parquet")]
+pub(super) use self::statements::SqlText;
+
 use self::rows::RowForm;
 use self::shell::SqlShell;
 use super::place::DatabaseArgs;

@@ -2,7 +2,7 @@
 
 /// A text of SQL, whose quotes and comments are known.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct SqlText<'t> {
+pub(in crate::verbs) struct SqlText<'t> {
     text: &'t str,
     /// The text with spaces in the place of comments and with `'` in the place of quoted parts. It
     /// has the same length.
@@ -13,7 +13,7 @@ pub(super) struct SqlText<'t> {
 
 impl<'t> SqlText<'t> {
     /// Finds the quotes and the comments of a text.
-    pub(super) fn parse(text: &'t str) -> Self {
+    pub(in crate::verbs) fn parse(text: &'t str) -> Self {
         let bytes = text.as_bytes();
         let mut code = bytes.to_vec();
         let (mut at, mut is_open) = (0, false);
@@ -40,7 +40,7 @@ impl<'t> SqlText<'t> {
     }
 
     /// The text outside of quotes and comments.
-    pub(super) fn code(&self) -> &str {
+    pub(in crate::verbs) fn code(&self) -> &str {
         &self.code
     }
 
