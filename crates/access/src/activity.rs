@@ -94,7 +94,8 @@ impl ConnectionActivity {
         let closes = self.0.closes.load(Acquire);
         let state = self.0.state.load(Relaxed);
         let is_served = state & SERVED != 0 && !closes;
-        let is_long = !is_served || state & !SERVED <= idle_state(self.0.origin + IDLE_MIN, now);
+        let since = self.0.origin + Duration::from_micros((state & !SERVED) >> RUNNING_BITS);
+        let is_long = !is_served || since + IDLE_MIN <= now;
         (state & RUNNING == 0 && is_long).then_some(IdleSince(state))
     }
 
@@ -149,6 +150,16 @@ mod tests {
         assert_eq!(activity.idle_since(end + IDLE_MIN / 2), None, "the request has just ended");
         assert!(activity.idle_since(later()).is_some_and(|idle| idle > since));
         assert!(!activity.displace(since), "a request ran meanwhile");
+    }
+
+    #[test]
+    fn a_connection_that_had_a_request_at_once_is_idle_some_time_after_it() {
+        let origin = Instant::now();
+        let activity = ConnectionActivity::new(origin);
+        activity.0.state.store(SERVED | idle_state(origin, origin), Relaxed);
+        assert_eq!(activity.idle_since(origin), None);
+        assert_eq!(activity.idle_since(origin + IDLE_MIN / 2), None);
+        assert!(activity.idle_since(origin + IDLE_MIN).is_some());
     }
 
     #[test]
