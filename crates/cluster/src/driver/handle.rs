@@ -135,7 +135,7 @@ impl RunningMember {
             status: Arc::clone(&status),
             progress: DriverProgress::default(),
         };
-        let line = LeaderLine::new(Arc::clone(&table), Arc::clone(&mailbox), Arc::clone(&connector));
+        let line = LeaderLine::new(Arc::clone(&table), Arc::downgrade(&shard), Arc::clone(&connector));
         parts.forwarding.begin(Arc::new(line));
         runtime.spawn(Arc::clone(&network).run(parts.listener));
         let announcement = Announcement { table, connector, observer, addresses, seeds: parts.join };

@@ -8,13 +8,14 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use quire_access::budget::FrontEnd;
 use quire_access::{BoxedFuture, ForwardOrigin, LeaderConnection, LeaderConnector, Peer, PeerConnector, TlsPeer};
 use quire_model::Timestamp;
 use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_shard::{ClusterLeader, Shard};
 use quire_system::{KeyId, Principal};
 use tokio::io::{AsyncRead, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
@@ -23,7 +24,6 @@ use super::connection::greet;
 use super::frame::{FRAME_OVERHEAD_BYTES, FrameKind, frame, invalid, read_frame};
 use super::hello::{HelloPurpose, PeerHello};
 use super::table::MemberTable;
-use crate::driver::{DriverMailbox, LeaderAddress};
 
 /// The time for a connection to the leader.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -38,28 +38,34 @@ const ROLES_MAX: usize = 1_024;
 #[derive(Debug, Clone)]
 pub(crate) struct LeaderLine {
     table: Arc<MemberTable>,
-    mailbox: Arc<DriverMailbox>,
+    shard: Weak<Shard>,
     connector: Arc<PeerConnector>,
 }
 
+/// The leader that this shard names to clients. So a client that learns of a leader is also
+/// forwarded to it.
+fn leader_of(shard: &Weak<Shard>) -> Option<ClusterLeader> {
+    shard.upgrade()?.not_leader().leader().cloned()
+}
+
 impl LeaderLine {
-    pub(crate) fn new(table: Arc<MemberTable>, mailbox: Arc<DriverMailbox>, connector: Arc<PeerConnector>) -> Self {
-        LeaderLine { table, mailbox, connector }
+    pub(crate) fn new(table: Arc<MemberTable>, shard: Weak<Shard>, connector: Arc<PeerConnector>) -> Self {
+        LeaderLine { table, shard, connector }
     }
 
     async fn connect_for(&self, origin: ForwardOrigin) -> io::Result<LeaderConnection> {
-        let leader = self.mailbox.leader();
-        let LeaderAddress::Other(address) = &leader else {
+        let Some(leader) = leader_of(&self.shard) else {
             return Err(io::Error::new(io::ErrorKind::NotConnected, "no other node leads the cluster now"));
         };
+        let address = &leader.addresses.cluster;
         let cluster = Some(self.table.cluster());
         let hello = PeerHello { cluster, from: self.table.own(), purpose: HelloPurpose::Forward };
         let (mut stream, _) = greet(&self.connector, address, &hello).await?;
         stream.write_all(&frame(FrameKind::Client, |out| out.extend(encode(&origin)))).await?;
         stream.flush().await?;
-        let mailbox = Arc::clone(&self.mailbox);
+        let shard = Weak::clone(&self.shard);
         let deposed = Box::pin(async move {
-            while mailbox.leader() == leader {
+            while leader_of(&shard).as_ref() == Some(&leader) {
                 sleep(LOOK).await;
             }
         });
