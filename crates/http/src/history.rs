@@ -185,7 +185,7 @@ mod tests {
         let next = async || {
             let seen = app.history.after(0).len();
             while app.history.after(0).len() < seen + 2 {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                tokio::task::yield_now().await;
             }
         };
         next().await;

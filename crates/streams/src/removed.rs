@@ -33,24 +33,26 @@ impl RemovedMaps {
     /// The values that are not freed yet.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        let offsets = self.offsets.iter().map(BTreeMap::len);
+        let offsets = self.offsets.iter().map(TopicOffsets::len);
         offsets.chain(self.partitions.iter().map(BTreeMap::len)).sum()
     }
 
     /// Frees some values. Returns their number.
     pub(crate) fn free_some(&mut self) -> usize {
-        let freed = free(&mut self.offsets, FREED_BY_ENTRY);
-        freed + free(&mut self.partitions, FREED_BY_ENTRY - freed)
+        let freed = free(&mut self.offsets, FREED_BY_ENTRY, |offsets| offsets.pop_last().is_some());
+        let left = FREED_BY_ENTRY - freed;
+        freed + free(&mut self.partitions, left, |partitions| partitions.pop_last().is_some())
     }
 }
 
-/// Frees values of the last maps. An empty map counts as a value.
-fn free<T>(maps: &mut Vec<BTreeMap<u32, T>>, max: usize) -> usize {
+/// Frees values of the last maps by `pop`, which says whether there was one. An empty map counts as
+/// a value.
+fn free<M>(maps: &mut Vec<M>, max: usize, pop: impl Fn(&mut M) -> bool) -> usize {
     let mut freed = 0;
     while freed < max
         && let Some(map) = maps.last_mut()
     {
-        if map.pop_last().is_none() {
+        if !pop(map) {
             maps.pop();
         }
         freed += 1;
