@@ -83,7 +83,7 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Vec<PathBuf
 /// Builds the program of a release.
 fn build(workspace: &Workspace) -> Result<PathBuf, String> {
     let flags = ["build", "--locked", "--profile", "dist", "--package", "quire-cli", "--bin", "quire"];
-    succeed(&mut in_root(workspace, &flags))?;
+    succeed(in_root(workspace, &flags).args(["--features", "quire-cli/parquet"]))?;
     Ok(workspace.target.join("dist/quire"))
 }
 

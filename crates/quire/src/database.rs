@@ -18,8 +18,9 @@ use quire_shard::{
 use crate::administration::{self, Acts};
 use crate::commit::{Commit, Part};
 use crate::confirmation::Confirmation;
-use crate::outcome::{AcceptedCommit, Outcome};
-use crate::parts::{CommandsByModel, EncodedMessages, TagSlices, in_order, part_of};
+use crate::decided::{DecidedReplies, outcome, told};
+use crate::outcome::Outcome;
+use crate::parts::{CommandsByModel, EncodedMessages, TagSlices};
 use crate::read_source::ReadSource;
 use crate::shards::Shards;
 use crate::streams::TopicId;
@@ -525,28 +526,8 @@ impl Database {
     }
 }
 
-/// An accepted commit, with its replies by model.
-pub(crate) struct DecidedReplies<'r> {
-    at: At,
-    is_replay: bool,
-    pub(crate) replies: &'r mut Replies,
-}
-
 /// The position, time and replies of an accepted commit, or the reason for its refusal.
 type CommitVerdict = Result<(At, Replies), CommitRefusal>;
-
-/// Returns the replies of a verdict in the order of the parts. The index in a refusal still counts
-/// only the commands of its model.
-pub(crate) fn told(
-    commit: &Commit<'_>,
-    verdict: Result<DecidedReplies<'_>, CommitRefusal>,
-) -> Result<AcceptedCommit, CommitRefusal> {
-    verdict.map(|DecidedReplies { at, is_replay, replies }| AcceptedCommit {
-        at,
-        is_replay,
-        replies: in_order(commit.parts(), replies),
-    })
-}
 
 /// Checks that a commit may have an idempotency key. A change of access has none, so that no answer
 /// about it is stored beyond the audit event.
@@ -558,16 +539,6 @@ fn check_takes_key(commit: &Commit<'_>) -> Result<()> {
         return Err(Error::new(ErrorKind::Invalid, "a commit that changes access takes no idempotency key"));
     }
     Ok(())
-}
-
-pub(crate) fn outcome(commit: &Commit<'_>, verdict: Result<AcceptedCommit, CommitRefusal>) -> Outcome {
-    match verdict {
-        Ok(committed) => Outcome::Committed(committed),
-        Err(mut refused) => {
-            refused.part = part_of(commit.parts(), &refused);
-            Outcome::Refused(refused)
-        }
-    }
 }
 
 /// Reads the keys of a command's records. At most `bytes_left` bytes may still be decompressed for

@@ -10,7 +10,8 @@ use quire_shard::DraftedEntry;
 
 use crate::Result;
 use crate::commit::Commit;
-use crate::database::{Database, outcome, told};
+use crate::database::Database;
+use crate::decided::{outcome, told};
 use crate::outcome::Outcome;
 use crate::ticket::Ticket;
 

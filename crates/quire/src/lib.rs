@@ -99,6 +99,7 @@ mod cluster_view;
 mod commits;
 mod confirmation;
 mod database;
+mod decided;
 mod dry_run;
 mod durations;
 mod passwords;

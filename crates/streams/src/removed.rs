@@ -1,9 +1,13 @@
 //! The memory of deleted topics and groups, which later entries free in steps.
 //!
-//! A deletion takes whole maps out of the state, so it costs the same however much they hold. To
-//! free 1.9 million offsets takes seconds, and the entry that deletes them holds the turn of
+//! A deletion takes whole maps out of the state, so its time does not depend on how much they hold.
+//! To free 1.9 million offsets takes seconds, and the entry that deletes them holds the turn of
 //! commits. So each later entry frees a few. Nothing reads the removed maps, and no checkpoint has
 //! them.
+//!
+//! A topic has one map in each group that reads it. To take out the maps of 19 groups with 100,000
+//! offsets each took 0.07 ms, and those of 190,000 groups with 10 offsets each 225 ms (November
+//! 2026, a busy machine with 2 cores).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -11,7 +15,7 @@ use alloc::vec::Vec;
 use crate::offsets::TopicOffsets;
 use crate::state::PartitionState;
 
-/// The values that one entry frees at most: about 25 µs.
+/// The values that one entry frees at most.
 const FREED_BY_ENTRY: usize = 128;
 
 /// See the module.
