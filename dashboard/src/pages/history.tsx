@@ -85,7 +85,7 @@ function Charts({ samples, interval, to }: { samples: readonly Sample[]; interva
         line("commits", "jobs", rates((sample) => sample.commits)),
         line("refused", "bad", rates((sample) => sample.refusals)),
       ]} />
-      <Chart {...common} title="Slowest of 100, in milliseconds" format={number} lines={[
+      <Chart {...common} title="99th percentile, in milliseconds" format={number} lines={[
         gauge("commit", "jobs", (sample) => sample.commit_p99_ms),
         gauge("sync", "graph", (sample) => sample.sync_p99_ms),
       ]} />

@@ -4,6 +4,6 @@
 pub(super) const FILES: &[(&str, &[u8])] = &[
     ("index.html", include_bytes!("../../dashboard/index.html")),
     ("icon-C96oJW2-.svg", include_bytes!("../../dashboard/assets/icon-C96oJW2-.svg")),
-    ("index-O2qazlRO.js", include_bytes!("../../dashboard/assets/index-O2qazlRO.js")),
+    ("index-BgAhTSJe.js", include_bytes!("../../dashboard/assets/index-BgAhTSJe.js")),
     ("style-BjvQNwRN.css", include_bytes!("../../dashboard/assets/style-BjvQNwRN.css")),
 ];
