@@ -5,6 +5,7 @@
 //! open.
 
 use std::convert::Infallible;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use quire_model::{Entry, History, Place, Position, ReadError, Sequence, StepBudget, Tag};
@@ -35,10 +36,10 @@ impl SegmentStore {
 /// A view of the log up to a position.
 #[derive(Debug)]
 pub struct Reader {
-    segments: Arc<Segments>,
+    pub(super) segments: Arc<Segments>,
     store: Arc<SegmentStore>,
     pins: Pins,
-    limit: Position,
+    pub(super) limit: Position,
     seed: u64,
     /// The steps that reads may take; `None` without a bound.
     budget: Option<StepBudget>,
@@ -139,7 +140,11 @@ impl Reader {
     }
 
     /// Queries a sealed segment. Repeats the query if the index had to be rebuilt.
-    fn ask<'a, T>(&'a self, at: usize, ask: impl Fn(&'a OpenSegment) -> Result<T, Flaw>) -> Result<T, ReadError> {
+    pub(super) fn ask<'a, T>(
+        &'a self,
+        at: usize,
+        mut ask: impl FnMut(&'a OpenSegment) -> Result<T, Flaw>,
+    ) -> Result<T, ReadError> {
         debug_assert!(at < self.segments.sealed.len(), "sealed segment {at} of {}", self.segments.sealed.len());
         let (sealed, archive) = (&*self.segments.sealed[at], &self.store.archive);
         let count = self.segments.sealed.len();
@@ -151,7 +156,7 @@ impl Reader {
     }
 
     /// Whether a sealed segment may hold an entry that carries all of these tags.
-    fn may_hold(&self, sealed: &SealedSegment, hashes: &[TagHash]) -> Result<bool, ReadError> {
+    pub(super) fn may_hold(&self, sealed: &SealedSegment, hashes: &[TagHash]) -> Result<bool, ReadError> {
         for hash in hashes {
             if !self.store.archive.may_hold(sealed, *hash)? {
                 return Ok(false);
@@ -344,7 +349,7 @@ impl Reader {
     }
 
     /// See [`History::next_few`]. Returns entries of one segment.
-    fn few_by_hash<'h>(
+    pub(super) fn few_by_hash<'h>(
         &'h self,
         tags: &[Tag<'_>],
         hashes: &[TagHash],
@@ -515,6 +520,16 @@ impl History for Reader {
         self.with_hashes(tags, |hashes| self.few_by_hash(tags, hashes, from, most, found))
     }
 
+    fn scan<'h>(
+        &'h self,
+        tags: &[Tag<'_>],
+        from: Place,
+        before: Place,
+        visit: &mut dyn FnMut(&Entry<'h>) -> ControlFlow<()>,
+    ) -> Result<(), ReadError> {
+        self.with_hashes(tags, |hashes| self.scan_by_hash(tags, hashes, from, before, visit))
+    }
+
     fn previous(&self, tags: &[Tag<'_>], before: Place) -> Result<Option<Entry<'_>>, ReadError> {
         self.with_hashes(tags, |hashes| self.previous_by_hash(tags, hashes, before))
     }
@@ -585,7 +600,7 @@ fn seek_in_live<'a>(
 }
 
 /// Whether an entry that was found by hashes carries the tags.
-fn carries(entry: &Entry<'_>, tags: &[Tag<'_>]) -> bool {
+pub(super) fn carries(entry: &Entry<'_>, tags: &[Tag<'_>]) -> bool {
     tags.iter().all(|tag| entry.tags.contains(*tag))
 }
 

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 
-use quire_model::Position;
+use quire_model::{Place, Position};
 
 use crate::compaction::SegmentRun;
 use crate::sealed::SealedSegment;
@@ -63,6 +63,24 @@ impl Segments {
         let guess = expected(position.get(), first, last, self.firsts.len());
         let Ok(begin) = count_while(self.firsts.len(), guess, |at| Ok::<_, Infallible>(self.firsts[at] <= position));
         SegmentSlot::Sealed(begin.saturating_sub(1))
+    }
+
+    /// Returns the place where a segment begins; `None` when the list ends before it.
+    pub(crate) fn begin_of(&self, slot: SegmentSlot) -> Option<Place> {
+        let first = match slot {
+            SegmentSlot::Sealed(at) => self.firsts.get(at).copied(),
+            SegmentSlot::Live(at) => self.live.get(at).map(|segment| segment.first),
+        };
+        first.map(|first| Place::new(first, 0))
+    }
+
+    /// Returns the slot after a segment, which may be the end of the list.
+    pub(crate) fn after(&self, slot: SegmentSlot) -> SegmentSlot {
+        match slot {
+            SegmentSlot::Sealed(at) if at + 1 < self.sealed.len() => SegmentSlot::Sealed(at + 1),
+            SegmentSlot::Sealed(_) => SegmentSlot::Live(0),
+            SegmentSlot::Live(at) => SegmentSlot::Live(at + 1),
+        }
     }
 
     /// Returns the range of sealed segments that a run covers. Returns `None` when the run does not

@@ -12,6 +12,7 @@ mod tests;
 pub(crate) use entry::{EntryHeader, EntryLayout, entry_at};
 pub(crate) use header::{HEADER_BYTES, RecordFault, RecordHeader, RecordKind};
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use quire_model::{Entry, Place, Sequence, Tag};
@@ -163,7 +164,7 @@ impl<'a> RecordView<'a> {
 
     /// Returns the offset of the first entry: after the header, and after the indexes of a record
     /// of surviving entries.
-    fn entries_at(self) -> usize {
+    pub(crate) fn entries_at(self) -> usize {
         match self.kind() {
             RecordKind::Commit => HEADER_BYTES,
             _ => HEADER_BYTES + self.header.entries as usize * 4,
@@ -173,15 +174,38 @@ impl<'a> RecordView<'a> {
     /// Passes the entries to `take`, each with its offset within the record, up to the first error.
     /// An append calls this closure form because an iterator would copy each entry through memory.
     #[inline]
-    pub(crate) fn each<E>(self, mut take: impl FnMut(usize, &Entry<'a>) -> Result<(), E>) -> Result<(), E> {
-        let mut offset = self.entries_at();
-        for number in 0..self.header.entries {
+    pub(crate) fn each<E>(self, take: impl FnMut(usize, &Entry<'a>) -> Result<(), E>) -> Result<(), E> {
+        self.each_of(0..self.header.entries, self.entries_at(), take)
+    }
+
+    /// As [`RecordView::each`], for the entries with these numbers. `offset` is the offset of the
+    /// first of them within the record.
+    #[inline]
+    pub(crate) fn each_of<E>(
+        self,
+        numbers: Range<u32>,
+        mut offset: usize,
+        mut take: impl FnMut(usize, &Entry<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        debug_assert!(numbers.end <= self.header.entries, "entries {numbers:?} of {}", self.header.entries);
+        for number in numbers {
             let (entry, length) = self.entry(number, offset);
             take(offset, &entry)?;
             offset += length;
         }
         debug_assert!(offset <= self.bytes.len(), "the entries end at {offset} of {} bytes", self.bytes.len());
         Ok(())
+    }
+
+    /// Returns the numbers of the entries whose places are in `from..before`.
+    pub(crate) fn numbers_between(self, from: Place, before: Place) -> Range<u32> {
+        let position = self.header.position;
+        let below = |place: Place| match position.cmp(&place.position) {
+            Ordering::Less => self.header.entries,
+            Ordering::Equal => self.entries_before(place.index),
+            Ordering::Greater => 0,
+        };
+        below(from)..below(before)
     }
 
     /// Returns the entries, each with its offset within the record.

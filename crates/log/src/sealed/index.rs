@@ -287,6 +287,14 @@ impl Postings<'_> {
         }
     }
 
+    /// The count of entries.
+    pub(super) fn count(&self) -> u32 {
+        match self {
+            Postings::One(_) => 1,
+            Postings::Many(list) => list.count,
+        }
+    }
+
     pub(super) fn is_one(&self) -> bool {
         matches!(self, Postings::One(_))
     }

@@ -5,6 +5,7 @@
 //! record is unpacked first.
 
 use std::hint::black_box;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use quire_model::{Entry, Place, Position, Sequence, Tag};
@@ -103,6 +104,56 @@ impl OpenSegment {
     /// The record at a position, or the surviving part of it.
     pub(crate) fn record_at(&self, position: Position) -> Result<Option<RecordView<'_>>, Flaw> {
         Ok(self.record_of(position, self.index.record_from(position)?)?.map(|(_, record)| record))
+    }
+
+    /// Passes the entries from `from` on and before `before` to `visit`, in order, until `visit`
+    /// breaks. Moves `from` to the record after the last one that was read, and to `before` at the
+    /// end of the range. So a call after an error continues with the record of the error.
+    pub(crate) fn scan<'a>(
+        &'a self,
+        from: &mut Place,
+        before: Place,
+        mut visit: impl FnMut(&Entry<'a>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Flaw> {
+        let ordinal = self.ordinal_at(*from)?;
+        if ordinal == self.entries() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let (offset, first) = self.index.entry(ordinal)?;
+        let mut begin = Some(offset);
+        for number in first..self.index.header.records {
+            let at = self.index.record(number)?;
+            if Place::new(at.position, 0) >= before {
+                *from = before;
+                break;
+            }
+            let record = self.record(at)?;
+            let offset = match begin.take() {
+                Some(offset) => self.within(offset, at, record)?,
+                None => record.entries_at(),
+            };
+            let visited =
+                record.each_of(record.numbers_between(*from, before), offset, |_, entry| match visit(entry) {
+                    ControlFlow::Continue(()) => Ok(()),
+                    ControlFlow::Break(()) => Err(()),
+                });
+            if visited.is_err() {
+                return Ok(ControlFlow::Break(()));
+            }
+            *from = Place::new(at.position.next(), 0);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Whether, for each of these tags, at least one of `one_of` entries has a tag of its hash.
+    pub(crate) fn is_dense(&self, tags: &[TagHash], one_of: u32) -> Result<bool, Flaw> {
+        for tag in tags {
+            let count = self.index.postings(*tag)?.map_or(0, |postings| postings.count());
+            if u64::from(count) * u64::from(one_of) < u64::from(self.entries()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Every record or surviving part of one, in order. Each is verified as it is read from
@@ -261,12 +312,17 @@ impl OpenSegment {
 
     fn entry_of(&self, ordinal: u32, offset: usize, at: RecordLocation) -> Result<Entry<'_>, Flaw> {
         let record = self.record(at)?;
-        let within = offset.checked_sub(at.offset).filter(|within| *within < record.header.length as usize);
-        let within = within.ok_or_else(|| self.index.blocks.bad(0, "an entry lies outside its record"))?;
+        let within = self.within(offset, at, record)?;
         let number = ordinal.checked_sub(at.first_ordinal).filter(|number| *number < record.header.entries);
         let number = number.ok_or_else(|| self.index.blocks.bad(0, "an entry lies outside its record"))?;
         let place = Place::new(at.position, record.index_of(number));
         Ok(entry_at(record.bytes_from(within), place, record.header.time).0)
+    }
+
+    /// The offset of an entry within its record.
+    fn within(&self, offset: usize, at: RecordLocation, record: RecordView<'_>) -> Result<usize, Flaw> {
+        let within = offset.checked_sub(at.offset).filter(|within| *within < record.header.length as usize);
+        Ok(within.ok_or_else(|| self.index.blocks.bad(0, "an entry lies outside its record"))?)
     }
 
     /// A record, verified when it is first read.

@@ -325,6 +325,11 @@ impl SegmentIndex {
         begin.saturating_add(place.index).min(end)
     }
 
+    /// The count of entries.
+    pub(crate) fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Locates the entry with this ordinal.
     #[inline]
     pub(crate) fn locate(&self, ordinal: u32) -> Option<EntryLocation> {

@@ -12,6 +12,7 @@ mod postings;
 mod runs;
 
 use std::hint::black_box;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use quire_mapped::View;
@@ -122,6 +123,58 @@ impl Segment {
         let record = RecordView::sealed(self.settled(offset, header.length as usize));
         debug_assert_eq!(record.header.position, position, "the index locates records by position");
         Some(record)
+    }
+
+    /// Passes the entries from `from` on and before `before` to `visit`, in order, until `visit`
+    /// breaks. Moves `from` to the record after the last one that was read, and to `before` at the
+    /// end of the range.
+    pub(crate) fn scan<'a>(
+        &'a self,
+        from: &mut Place,
+        before: Place,
+        mut visit: impl FnMut(&Entry<'a>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let bytes = self.bytes();
+        let (mut record_offset, mut first) = (HEADER_BYTES, None);
+        // A scan of the whole segment needs no index.
+        if *from > Place::new(self.first, 0) {
+            let located = {
+                let index = self.index();
+                index.locate(index.ordinal_at(*from))
+            };
+            let Some(located) = located else { return ControlFlow::Continue(()) };
+            (record_offset, first) = (located.record_offset, Some(located.entry_offset - located.record_offset));
+        }
+        while record_offset < bytes.len() {
+            let record = RecordView::verified_before(&bytes[record_offset..]);
+            let position = record.header.position;
+            if Place::new(position, 0) >= before {
+                *from = before;
+                break;
+            }
+            let offset = first.take().unwrap_or_else(|| record.entries_at());
+            let visited =
+                record.each_of(record.numbers_between(*from, before), offset, |_, entry| match visit(entry) {
+                    ControlFlow::Continue(()) => Ok(()),
+                    ControlFlow::Break(()) => Err(()),
+                });
+            if visited.is_err() {
+                return ControlFlow::Break(());
+            }
+            record_offset += record.header.length as usize;
+            *from = Place::new(position.next(), 0);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Whether, for each of these tags, at least one of `one_of` entries has a tag of its hash.
+    pub(crate) fn is_dense(&self, tags: &[TagHash], one_of: u32) -> bool {
+        if tags.is_empty() {
+            return true;
+        }
+        let index = self.index();
+        let entries = index.entries() as u64;
+        tags.iter().all(|tag| index.postings(*tag).len() as u64 * u64::from(one_of) >= entries)
     }
 
     /// The header and the records: every settled byte.

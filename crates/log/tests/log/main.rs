@@ -23,6 +23,7 @@ mod power;
 mod processes;
 mod replaced;
 mod rounds;
+mod scans;
 mod sealed;
 mod shard;
 mod states;

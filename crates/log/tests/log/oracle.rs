@@ -6,6 +6,7 @@ use quire_log::{Clock, Durability, Error, LogDuty, Mark, OpenedLog, Reader, Sett
 use quire_model::memory::MemoryLog;
 use quire_model::{Effects, Entry, History, Place, Position, Sequence, Tag, Timestamp};
 
+use crate::scans::scanned;
 use crate::shard::{BOTH, Item, Read, Shard, contents, settings};
 
 #[derive(Debug, Clone)]
@@ -44,6 +45,9 @@ enum Step {
 #[derive(Debug, Clone)]
 struct Question {
     place: Place,
+    /// A scan from the place ends before this one, or after `most` entries.
+    before: Place,
+    most: usize,
     tags: Vec<Vec<u8>>,
     sequence: Sequence,
 }
@@ -69,18 +73,26 @@ fn item() -> impl Strategy<Value = Item> {
     )
 }
 
-fn question() -> impl Strategy<Value = Question> {
-    let place = prop_oneof![
+fn place() -> impl Strategy<Value = Place> {
+    prop_oneof![
         8 => (0..60_u64, 0..7_u32).prop_map(|(position, index)| Place::new(Position::new(position), index)),
         1 => Just(Place::START),
         1 => Just(Place::END),
-    ];
+    ]
+}
+
+fn question() -> impl Strategy<Value = Question> {
     let tag = (0..7_usize).prop_map(|tag| NUMBERED.iter().chain(&PLAIN).nth(tag).unwrap().as_bytes().to_vec());
-    (place, proptest::collection::vec(tag, 0..4), 0..150_u64).prop_map(|(place, tags, sequence)| Question {
-        place,
-        tags,
-        sequence: Sequence::new(sequence),
-    })
+    let most = prop_oneof![Just(usize::MAX), 1..6_usize];
+    (place(), place(), most, proptest::collection::vec(tag, 0..4), 0..150_u64).prop_map(
+        |(place, before, most, tags, sequence)| Question {
+            place,
+            before,
+            most,
+            tags,
+            sequence: Sequence::new(sequence),
+        },
+    )
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -110,6 +122,8 @@ fn answers(history: &impl History, question: &Question) -> Vec<Option<Read>> {
         history.next(&tags, question.place).unwrap().map(Read::from),
         history.previous(&tags, question.place).unwrap().map(Read::from),
     ];
+    let scanned = scanned(history, &tags, question.place..question.before, question.most);
+    answers.extend(scanned.into_iter().map(Some));
     for tag in NUMBERED.iter().chain(&PLAIN) {
         answers.push(history.seek(Tag::new(tag.as_bytes()), question.sequence).unwrap().map(Read::from));
     }
@@ -299,6 +313,13 @@ impl Run {
         let opened = self.opened.as_mut().expect("open between the steps");
         assert_eq!(contents(&opened.log.reader()), contents(&self.published));
         assert_eq!(contents(opened.writer.begin().unwrap().0), contents(&self.appended));
+        // A scan of the naive log calls `next` for each entry.
+        for tags in [&[][..], &["n"], &["a"], &["n", "a"], &["never"]] {
+            let tags: Vec<Tag<'_>> = tags.iter().map(|tag| Tag::new(tag.as_bytes())).collect();
+            let all = |history: &dyn History| scanned(history, &tags, Place::START..Place::END, usize::MAX);
+            assert_eq!(all(&opened.log.reader()), all(&self.published));
+            assert_eq!(all(opened.writer.begin().unwrap().0), all(&self.appended));
+        }
         for position in 0..=self.appended.tail().get() + 1 {
             let position = Position::new(position);
             let naive: Vec<Read> =
@@ -335,6 +356,8 @@ proptest! {
         let (reader, seen) = a_reader_outlives_what_comes_later(&mut run);
         steps[middle..].iter().for_each(|step| run.step(step));
         run.compare_all();
+        let scanned = scanned(&reader, &[], Place::START..Place::END, usize::MAX);
+        prop_assert_eq!(&scanned, &seen);
         prop_assert_eq!(contents(&reader), seen);
         run.reopen(durability);
     }
