@@ -5,6 +5,7 @@
 //! the model, neither for queries nor for conditions or repetitions.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -325,7 +326,16 @@ fn read(world: &World<Events>, plain: &NaiveStores, store: usize, items: &[Item]
         assert!(event.tags().eq(given.tags.iter().map(|tag| tag.as_bytes())));
         event.position.get()
     });
-    positions.collect()
+    let positions: Vec<u64> = positions.collect();
+    let mut visited = Vec::new();
+    let reading = selection.read(&world.log, options).expect("memory can be read");
+    let read = reading.visit(&mut |event| {
+        visited.push(event.position.get());
+        ControlFlow::Continue(())
+    });
+    read.expect("memory can be read");
+    assert_eq!(visited, positions, "a visit passes the events of the iteration");
+    positions
 }
 
 proptest! {

@@ -1,5 +1,6 @@
 //! An event store, by name.
 
+use std::ops::ControlFlow;
 use std::slice;
 use std::sync::Arc;
 
@@ -190,20 +191,22 @@ impl EventStore {
         let (mut options, mut head) = (options, None);
         loop {
             let history = self.database.history();
-            let mut reading = selection.read(&history, options)?;
+            let reading = selection.read(&history, options)?;
             let head = *head.get_or_insert(reading.head());
-            let mut given = 0;
-            let last = loop {
-                let Some(event) = reading.next().transpose()? else { return Ok(head) };
+            let (mut given, mut last) = (0, None);
+            reading.visit(&mut |event| {
                 let position = event.position;
                 visit(event);
                 given += 1;
-                if history.holds_too_much() {
-                    break position;
+                if !history.holds_too_much() {
+                    return ControlFlow::Continue(());
                 }
-            };
+                last = Some(position);
+                ControlFlow::Break(())
+            })?;
             // This reader releases its unpacked records. Another reader continues after it, to the
             // same end.
+            let Some(last) = last else { return Ok(head) };
             options.go_on(last, given);
             options.up_to = options.up_to.or(Some(head));
         }
