@@ -2,7 +2,8 @@
 //!
 //! A plan is a line of text, so that `EXPLAIN QUERY PLAN` shows which filters narrow the scan. For
 //! example, `store= type IN position> ORDER BY position DESC [1f]` ends with the columns that the
-//! statement reads.
+//! statement reads. `SEGMENTS IN ORDER` before them says that the scan reads the log from front to
+//! back.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -29,6 +30,9 @@ const ROWS_MAX: usize = 1_024;
 
 /// The most rows that one statement numbers.
 const NUMBERED_MAX: usize = 1 << 20;
+
+/// How a plan says that a scan reads the log from front to back.
+const IN_ORDER: &str = "SEGMENTS IN ORDER ";
 
 /// What the module knows of a table.
 struct RegisteredTable {
@@ -229,13 +233,18 @@ fn plan(table: &dyn VirtualTable, info: &mut IndexInfo) -> Result<bool> {
             _ => format!("{}{} ", columns[column].name, op.symbol()),
         };
     }
+    let mut is_backwards = false;
     let order = info.order_bys().next().map(|order| (order.column(), order.is_order_by_desc()));
     if let Some((column, is_descending)) = order.filter(|_| info.num_of_order_by() == 1)
         && let Ok(column) = usize::try_from(column)
         && table.is_ordered_by(column, &filters)
     {
         info.set_order_by_consumed(true);
+        is_backwards = is_descending;
         text += &format!("ORDER BY {} {}", columns[column].name, if is_descending { "DESC " } else { "" });
+    }
+    if !is_backwards && table.reads_segments_in_order(&filters) {
+        text += IN_ORDER;
     }
     text += &format!("[{:x}]", info.col_used());
     info.set_idx_str(&text);
@@ -250,6 +259,7 @@ fn scan_request(table: &dyn VirtualTable, plan: &str, values: &Filters<'_>) -> R
     let odd = || failed(format!("an odd plan: {plan}"));
     let (text, columns_read) = plan.rsplit_once('[').ok_or_else(odd)?;
     let columns_read = u64::from_str_radix(columns_read.trim_end_matches(']'), 16).map_err(|_| odd())?;
+    let text = text.strip_suffix(IN_ORDER).unwrap_or(text);
     let (text, order) = text.split_once("ORDER BY ").unwrap_or((text, ""));
     let column_named = |name: &str| table.columns().iter().position(|column| column.name == name).ok_or_else(odd);
     let mut words = text.split_ascii_whitespace().peekable();

@@ -147,6 +147,12 @@ pub trait VirtualTable: Send + Sync + 'static {
         false
     }
 
+    /// Returns whether a scan with these filters reads the segments of the log from front to back.
+    /// The plan then says `SEGMENTS IN ORDER`.
+    fn reads_segments_in_order(&self, _filters: &[PlannedFilter]) -> bool {
+        false
+    }
+
     /// Begins a scan.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use quire::Result;
 use quire_vtab::{ColumnKind, EQUAL, RowSource, ScanRequest, TableColumn};
 
-use super::{TableKind, narrows, tables};
+use super::{TableKind, narrows, never, tables};
 use crate::SqlValue;
 use crate::context::StatementContext;
 
@@ -18,6 +18,7 @@ pub(super) const TABLES: TableKind = TableKind {
     ],
     rows: 30,
     order: None,
+    in_order: never,
     scan: scan_tables,
 };
 
@@ -35,6 +36,7 @@ pub(super) const COLUMNS: TableKind = TableKind {
     ],
     rows: 300,
     order: None,
+    in_order: never,
     scan: scan_columns,
 };
 

@@ -1,11 +1,12 @@
 //! `commits` and `entries`: the log itself, for clients that may read the whole database.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use quire::{Entry, History, ModelId, Operation, Place, Position, Reader, Resource, Result};
 use quire_vtab::{ColumnKind, NoRows, RANGE, RowPage, RowSource, ScanRequest, TableColumn};
 
-use super::TableKind;
+use super::{TableKind, always};
 use crate::SqlValue;
 use crate::context::StatementContext;
 
@@ -26,6 +27,7 @@ pub(super) const COMMITS: TableKind = TableKind {
     ],
     rows: 1_000_000,
     order: Some((0, &[])),
+    in_order: always,
     scan: commits,
 };
 
@@ -43,50 +45,62 @@ pub(super) const ENTRIES: TableKind = TableKind {
     ],
     rows: 2_000_000,
     order: None,
+    in_order: always,
     scan: entries,
 };
 
 /// The columns by which a scan is bounded.
 const POSITION: usize = 0;
 
+/// The models whose entries a commit counts, in the order of the columns.
+const COUNTED: [ModelId; 5] = [ModelId::STREAMS, ModelId::EVENTS, ModelId::JOBS, ModelId::GRAPH, ModelId::SYSTEM];
+
 fn commits(context: &Arc<StatementContext>, request: &ScanRequest) -> Result<Box<dyn RowSource>> {
     let Some(mut walk) = LogWalk::of(context, request, 1)? else { return Ok(Box::new(NoRows)) };
-    Ok(context.source(move |page, count| {
-        walk.read(page, count, |page, position, entries| {
-            let models = [ModelId::STREAMS, ModelId::EVENTS, ModelId::JOBS, ModelId::GRAPH, ModelId::SYSTEM];
-            let (mut counts, mut count, mut bytes, mut time) = ([0; 5], 0, 0, 0);
-            for entry in entries {
-                (count, bytes, time) = (count + 1, bytes + entry.body.len() as u64, entry.time.as_millis());
-                if let Some(model) = models.iter().position(|model| *model == entry.kind.model) {
-                    counts[model] += 1;
-                }
-            }
-            let [streams, events, jobs, graph, system] = counts.map(SqlValue::count);
-            let [position_value, time, entries, bytes] = [position.get(), time, count, bytes].map(SqlValue::count);
-            let row = [position_value, time, entries, bytes, streams, events, jobs, graph, system];
-            page.push([position.get(), 0], row);
-        })
+    Ok(context.source(move |page, count| match walk.is_descending {
+        true => walk.commits_backwards(page, count),
+        false => walk.commits(page, count),
     }))
 }
 
 fn entries(context: &Arc<StatementContext>, request: &ScanRequest) -> Result<Box<dyn RowSource>> {
     let Some(mut walk) = LogWalk::of(context, request, 2)? else { return Ok(Box::new(NoRows)) };
-    Ok(context.source(move |page, count| {
-        walk.read(page, count, |page, position, entries| {
-            for entry in entries {
-                let row = [
-                    SqlValue::count(position.get()),
-                    SqlValue::count(entry.place.index.into()),
-                    SqlValue::count(entry.time.as_millis()),
-                    model_name(entry.kind.model).into(),
-                    SqlValue::count(entry.kind.kind.into()),
-                    entry.sequence.map_or(SqlValue::Null, |sequence| SqlValue::count(sequence.get())),
-                    SqlValue::count(entry.body.len() as u64),
-                ];
-                page.push([position.get(), entry.place.index.into()], row);
-            }
-        })
-    }))
+    Ok(context.source(move |page, count| walk.entries(page, count)))
+}
+
+/// The row of a commit.
+#[derive(Debug)]
+struct CommitTotals {
+    position: Position,
+    time_ms: u64,
+    entries: u64,
+    bytes: u64,
+    /// The entries of each of the counted models.
+    models: [u64; COUNTED.len()],
+}
+
+impl CommitTotals {
+    /// Returns the row of a commit without its entries.
+    fn of(first: &Entry<'_>) -> Self {
+        let (position, time_ms) = (first.place.position, first.time.as_millis());
+        CommitTotals { position, time_ms, entries: 0, bytes: 0, models: [0; COUNTED.len()] }
+    }
+
+    fn add(&mut self, entry: &Entry<'_>) {
+        debug_assert_eq!(entry.place.position, self.position, "an entry of the commit");
+        self.entries += 1;
+        self.bytes += entry.body.len() as u64;
+        if let Some(model) = COUNTED.iter().position(|model| *model == entry.kind.model) {
+            self.models[model] += 1;
+        }
+    }
+
+    fn push(&self, page: &mut RowPage) {
+        let [streams, events, jobs, graph, system] = self.models.map(SqlValue::count);
+        let [position, time, entries, bytes] =
+            [self.position.get(), self.time_ms, self.entries, self.bytes].map(SqlValue::count);
+        page.push([self.position.get(), 0], [position, time, entries, bytes, streams, events, jobs, graph, system]);
+    }
 }
 
 fn model_name(model: ModelId) -> &'static str {
@@ -101,12 +115,13 @@ fn model_name(model: ModelId) -> &'static str {
     }
 }
 
-/// A walk over the commits of a range, in either direction.
+/// A walk over the log in a range, in either direction.
 #[derive(Debug)]
 struct LogWalk {
     context: Arc<StatementContext>,
-    min: u64,
-    max: u64,
+    /// The entries that are left: those from `from` on, and before `before`.
+    from: Place,
+    before: Place,
     is_descending: bool,
 }
 
@@ -126,38 +141,73 @@ impl LogWalk {
             let behind = u64::try_from(times.max + 1).unwrap_or(0);
             max = max.min(first_from(&history, context.at, behind)?.saturating_sub(1));
         }
-        let walk = LogWalk { context: Arc::clone(context), min, max, is_descending: request.is_descending };
-        Ok((min <= max).then_some(walk))
+        if min > max {
+            return Ok(None);
+        }
+        let (from, before) = (Place::new(Position::new(min), 0), Place::new(Position::new(max).next(), 0));
+        Ok(Some(LogWalk { context: Arc::clone(context), from, before, is_descending: request.is_descending }))
     }
 
-    /// Passes about `count` commits with entries to `push`.
-    fn read(
-        &mut self,
-        page: &mut RowPage,
-        count: usize,
-        mut push: impl FnMut(&mut RowPage, Position, &mut dyn Iterator<Item = Entry<'_>>),
-    ) -> Result<()> {
+    /// Adds about `count` commits, from the first one on.
+    fn commits(&mut self, page: &mut RowPage, count: usize) -> Result<()> {
         let history = self.context.database.history();
-        while self.min <= self.max && page.len() < count && !page.is_full() && !history.holds_too_much() {
-            let found = if self.is_descending {
-                history.previous(&[], Place::new(Position::new(self.max).next(), 0))?
-            } else {
-                history.next(&[], Place::new(Position::new(self.min), 0))?
-            };
-            let range = self.min..=self.max;
-            let Some(position) = found.map(|entry| entry.place.position).filter(|at| range.contains(&at.get())) else {
-                (self.min, self.max) = (1, 0);
-                return Ok(());
-            };
-            if let Some(mut entries) = history.record(position)? {
-                push(page, position, &mut entries);
+        let mut current: Option<CommitTotals> = None;
+        history.scan(&[], self.from, self.before, &mut |entry| {
+            if let Some(totals) = current.take_if(|totals| totals.position != entry.place.position) {
+                totals.push(page);
+                self.from = Place::new(totals.position.next(), 0);
+                if page.len() >= count || page.is_full() || history.holds_too_much() {
+                    return ControlFlow::Break(());
+                }
             }
-            if self.is_descending {
-                self.max = position.get() - 1;
-            } else {
-                self.min = position.get() + 1;
-            }
+            current.get_or_insert_with(|| CommitTotals::of(entry)).add(entry);
+            ControlFlow::Continue(())
+        })?;
+        // The scan ended with the last commit of the range.
+        if let Some(totals) = current {
+            totals.push(page);
+            self.from = self.before;
         }
+        Ok(())
+    }
+
+    /// Adds about `count` commits, from the last one on.
+    fn commits_backwards(&mut self, page: &mut RowPage, count: usize) -> Result<()> {
+        let history = self.context.database.history();
+        while page.len() < count && !page.is_full() && !history.holds_too_much() {
+            let found = history.previous(&[], self.before)?.filter(|entry| entry.place >= self.from);
+            let Some(last) = found else { return Ok(()) };
+            let mut totals = CommitTotals::of(&last);
+            if let Some(entries) = history.record(totals.position)? {
+                entries.for_each(|entry| totals.add(&entry));
+            }
+            totals.push(page);
+            self.before = Place::new(totals.position, 0);
+        }
+        Ok(())
+    }
+
+    /// Adds about `count` entries.
+    fn entries(&mut self, page: &mut RowPage, count: usize) -> Result<()> {
+        let history = self.context.database.history();
+        history.scan(&[], self.from, self.before, &mut |entry| {
+            let Place { position, index } = entry.place;
+            let row = [
+                SqlValue::count(position.get()),
+                SqlValue::count(index.into()),
+                SqlValue::count(entry.time.as_millis()),
+                model_name(entry.kind.model).into(),
+                SqlValue::count(entry.kind.kind.into()),
+                entry.sequence.map_or(SqlValue::Null, |sequence| SqlValue::count(sequence.get())),
+                SqlValue::count(entry.body.len() as u64),
+            ];
+            page.push([position.get(), index.into()], row);
+            self.from = entry.place.after();
+            match page.len() < count && !page.is_full() && !history.holds_too_much() {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        })?;
         Ok(())
     }
 }

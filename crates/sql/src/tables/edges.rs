@@ -8,7 +8,7 @@ use quire::{GraphSnapshot, Result};
 use quire_vtab::{ColumnKind, ColumnSet, EQUAL, NoRows, RowPage, RowSource, ScanRequest, TableColumn};
 
 use super::graphs::{graphs_named, snapshot};
-use super::{TableKind, key};
+use super::{TableKind, key, never};
 use crate::SqlValue;
 use crate::context::StatementContext;
 
@@ -30,6 +30,7 @@ pub(super) const EDGES: TableKind = TableKind {
     ],
     rows: 1_000_000,
     order: None,
+    in_order: never,
     scan,
 };
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use quire::Result;
 use quire::events::{Query, QueryItem};
-use quire_vtab::{ColumnKind, EQUAL, NoRows, RANGE, RowSource, ScanRequest, TableColumn};
+use quire_vtab::{ColumnKind, EQUAL, FilterOp, NoRows, PlannedFilter, RANGE, RowSource, ScanRequest, TableColumn};
 
 use super::TableKind;
 use super::events::{EventColumns, StoreWalk};
@@ -24,12 +24,23 @@ pub(super) const EVENT_TAGS: TableKind = TableKind {
     ],
     rows: 2_000_000,
     order: Some((POSITION, &[super::events::STORE])),
+    in_order: reads_store,
     scan,
 };
 
 const TAG: usize = 1;
 const POSITION: usize = 2;
 const TIME: usize = 3;
+
+/// Whether a scan reads the events of whole stores, or of a range of them.
+fn reads_store(filters: &[PlannedFilter]) -> bool {
+    let is_range = |filter: &PlannedFilter| match filter.column {
+        super::events::STORE | TIME => true,
+        POSITION => filter.op != FilterOp::Equal,
+        _ => false,
+    };
+    filters.iter().all(is_range)
+}
 
 /// The most tags that a query names. With more, the scan reads all events.
 const TAGS_MAX: usize = 32;

@@ -2,12 +2,14 @@
 //!
 //! A range of times is a range of positions, because the events of a store never go back in time.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use quire::events::{EventId, EventPosition, EventView, Query, QueryItem, ReadOptions};
 use quire::{Operation, Resource, ResourceKind, Result};
 use quire_vtab::{
-    ColumnKind, ColumnSet, EQUAL, IntegerBounds, MATCH, NoRows, RANGE, RowPage, RowSource, ScanRequest, TableColumn,
+    ColumnKind, ColumnSet, EQUAL, FilterOp, IntegerBounds, MATCH, NoRows, PlannedFilter, RANGE, RowPage, RowSource,
+    ScanRequest, TableColumn,
 };
 
 use super::{TableKind, json_array};
@@ -34,6 +36,7 @@ pub(super) const EVENTS: TableKind = TableKind {
     ],
     rows: 1_000_000,
     order: Some((POSITION, &[STORE])),
+    in_order: reads_store,
     scan,
 };
 
@@ -51,6 +54,16 @@ const EVENTS_AT_ONCE: u64 = 4_096;
 
 /// The most types that a query names. With more, the scan reads events of every type.
 const TYPES_MAX: usize = 32;
+
+/// Whether a scan reads the events of whole stores, or of a range of them.
+fn reads_store(filters: &[PlannedFilter]) -> bool {
+    let is_range = |filter: &PlannedFilter| match filter.column {
+        STORE | TIME => true,
+        POSITION => filter.op != FilterOp::Equal,
+        _ => false,
+    };
+    filters.iter().all(is_range)
+}
 
 fn scan(context: &Arc<StatementContext>, request: &ScanRequest) -> Result<Box<dyn RowSource>> {
     let columns = request.columns;
@@ -290,25 +303,23 @@ impl StoreWalk {
         let selection = self.context.database.read_published_for(resource, Operation::Read, select)?;
         let Some(selection) = selection.map_err(|refusal| invalid(refusal.to_string()))? else { return Ok(true) };
         let history = self.context.database.history();
-        let mut reading = selection.read(&history, store.options)?;
-        let (mut last, mut given) = (None, 0);
-        while let Some(event) = reading.next().transpose()? {
-            (last, given) = (Some(event.position), given + 1);
-            if event.place.position > self.context.at {
-                if !self.is_descending {
-                    return Ok(true);
-                }
-            } else {
+        let reading = selection.read(&history, store.options)?;
+        let (mut given, mut next) = (0, None);
+        reading.visit(&mut |event| {
+            given += 1;
+            if event.place.position <= self.context.at {
                 push(page, &store.name, &event);
+            } else if !self.is_descending {
+                return ControlFlow::Break(());
             }
-            if page.len() >= count || page.is_full() || given >= EVENTS_AT_ONCE || history.holds_too_much() {
-                break;
+            if page.len() < count && !page.is_full() && given < EVENTS_AT_ONCE && !history.holds_too_much() {
+                return ControlFlow::Continue(());
             }
-        }
-        match last {
-            Some(last) => store.options.go_on(last, given),
-            None => return Ok(true),
-        }
+            next = Some(event.position);
+            ControlFlow::Break(())
+        })?;
+        let Some(last) = next else { return Ok(true) };
+        store.options.go_on(last, given);
         Ok(false)
     }
 }

@@ -7,7 +7,7 @@ use quire::graph::{Block, BlockFilter, BlockId, ListCursor, ListPlan, Wants};
 use quire::{GraphSnapshot, Operation, ResourceKind, Result};
 use quire_vtab::{ColumnKind, ColumnSet, EQUAL, MATCH, NoRows, RowPage, RowSource, ScanRequest, TableColumn};
 
-use super::{TableKind, json_array, key, named, permits};
+use super::{TableKind, json_array, key, named, never, permits};
 use crate::SqlValue;
 use crate::context::{StatementContext, invalid};
 use crate::pattern;
@@ -22,6 +22,7 @@ pub(super) const GRAPHS: TableKind = TableKind {
     ],
     rows: 10,
     order: None,
+    in_order: never,
     scan: graphs,
 };
 
@@ -45,6 +46,7 @@ pub(super) const BLOCKS: TableKind = TableKind {
     ],
     rows: 100_000,
     order: None,
+    in_order: never,
     scan: blocks,
 };
 

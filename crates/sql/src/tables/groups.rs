@@ -5,7 +5,7 @@ use std::sync::Arc;
 use quire::{Operation, ResourceKind, Result, Source};
 use quire_vtab::{ColumnKind, EQUAL, RowSource, ScanRequest, TableColumn};
 
-use super::{TableKind, key, named, permits};
+use super::{TableKind, key, named, never, permits};
 use crate::SqlValue;
 use crate::context::StatementContext;
 
@@ -20,6 +20,7 @@ pub(super) const GROUPS: TableKind = TableKind {
     ],
     rows: 100,
     order: None,
+    in_order: never,
     scan: groups,
 };
 
@@ -40,6 +41,7 @@ pub(super) const LAG: TableKind = TableKind {
     ],
     rows: 1_000,
     order: None,
+    in_order: never,
     scan: lag,
 };
 

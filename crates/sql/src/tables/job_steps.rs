@@ -7,7 +7,7 @@ use quire::jobs::{Cursor, Filter, HistoryPage, JobId, Transition};
 use quire::{Operation, PermittedView, Place, Result, Timestamp};
 use quire_vtab::{ColumnKind, EQUAL, NoRows, RowPage, RowSource, ScanRequest, TableColumn};
 
-use super::{TableKind, key};
+use super::{TableKind, key, never};
 use crate::SqlValue;
 use crate::context::StatementContext;
 
@@ -28,6 +28,7 @@ pub(super) const JOB_STEPS: TableKind = TableKind {
     ],
     rows: 500_000,
     order: None,
+    in_order: never,
     scan,
 };
 

@@ -8,7 +8,7 @@ use quire_vtab::{
     ColumnKind, ColumnSet, EQUAL, IntegerBounds, MATCH, NoRows, RANGE, RowPage, RowSource, ScanRequest, TableColumn,
 };
 
-use super::{TableKind, json_array};
+use super::{TableKind, json_array, never};
 use crate::SqlValue;
 use crate::context::{StatementContext, invalid};
 use crate::pattern;
@@ -49,6 +49,7 @@ pub(super) const JOBS: TableKind = TableKind {
     ],
     rows: 100_000,
     order: None,
+    in_order: never,
     scan,
 };
 

@@ -28,7 +28,7 @@ mod walk;
 use std::sync::Arc;
 
 use quire::{Operation, ResourceKind};
-use quire_vtab::{ColumnKind, RowSource, ScanRequest, TableColumn, VirtualTable};
+use quire_vtab::{ColumnKind, FilterOp, PlannedFilter, RowSource, ScanRequest, TableColumn, VirtualTable};
 
 use crate::SqlValue;
 use crate::context::StatementContext;
@@ -52,7 +52,19 @@ struct TableKind {
     rows: u64,
     /// The column by which scans can be ordered, if these other columns have an `=` each.
     order: Option<(usize, &'static [usize])>,
+    /// Whether a scan with these filters reads the segments of the log from front to back.
+    in_order: fn(&[PlannedFilter]) -> bool,
     scan: BeginScan,
+}
+
+/// The scans of a table that reads no segments.
+fn never(_: &[PlannedFilter]) -> bool {
+    false
+}
+
+/// The scans of a table that reads segments only.
+fn always(_: &[PlannedFilter]) -> bool {
+    true
 }
 
 /// Every table, in the order of the reference.
@@ -95,13 +107,17 @@ impl VirtualTable for StatementTable {
         self.kind.rows
     }
 
-    fn is_ordered_by(&self, column: usize, filters: &[quire_vtab::PlannedFilter]) -> bool {
+    fn is_ordered_by(&self, column: usize, filters: &[PlannedFilter]) -> bool {
         let Some((ordered, pinned)) = self.kind.order else { return false };
         let is_pinned = |pinned: &usize| {
             let mut own = filters.iter().filter(|filter| filter.column == *pinned);
-            own.any(|filter| filter.op == quire_vtab::FilterOp::Equal && !filter.is_list)
+            own.any(|filter| filter.op == FilterOp::Equal && !filter.is_list)
         };
         ordered == column && pinned.iter().all(is_pinned)
+    }
+
+    fn reads_segments_in_order(&self, filters: &[PlannedFilter]) -> bool {
+        (self.kind.in_order)(filters)
     }
 
     fn scan(&self, request: &ScanRequest) -> Result<Box<dyn RowSource>, String> {
@@ -164,7 +180,7 @@ fn type_name(kind: ColumnKind) -> &'static str {
 /// Returns the comparisons that narrow a scan.
 fn narrows(column: &TableColumn) -> Vec<&'static str> {
     let mut narrows: Vec<&str> = column.filters.iter().map(|filter| filter.symbol()).collect();
-    if column.filters.contains(&quire_vtab::FilterOp::Equal) {
+    if column.filters.contains(&FilterOp::Equal) {
         narrows.push("IN");
     }
     narrows

@@ -6,7 +6,7 @@ use quire::Result;
 use quire::jobs::{JobState, QueueSettings, QueueStats};
 use quire_vtab::{ColumnKind, EQUAL, RowSource, ScanRequest, TableColumn};
 
-use super::{TableKind, key};
+use super::{TableKind, key, never};
 use crate::SqlValue;
 use crate::context::StatementContext;
 
@@ -28,6 +28,7 @@ pub(super) const QUEUES: TableKind = TableKind {
     ],
     rows: 100,
     order: None,
+    in_order: never,
     scan,
 };
 

@@ -5,13 +5,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use quire::streams::{StoredBatch, StreamReadError};
+use quire::streams::StoredBatch;
 use quire::{ErrorKind, Operation, ReadView, Resource, ResourceKind, Result, Sequence, open_batch};
 use quire_vtab::{
     ColumnKind, ColumnSet, EQUAL, IntegerBounds, NoRows, RANGE, RowPage, RowSource, ScanRequest, TableColumn,
 };
 
-use super::{TableKind, named, permits, push_json};
+use super::{TableKind, always, named, permits, push_json};
 use crate::SqlValue;
 use crate::context::StatementContext;
 
@@ -31,6 +31,7 @@ pub(super) const RECORDS: TableKind = TableKind {
     ],
     rows: 1_000_000,
     order: None,
+    in_order: always,
     scan,
 };
 
@@ -174,32 +175,26 @@ impl RecordScan {
         let Some(partition) = found else { return Ok(true) };
         let history = self.context.database.history();
         let from = scan.next.max(partition.offsets(&history)?.start);
-        let (mut next, mut is_end, mut problem) = (from, false, None);
-        let fetched = partition.fetch(&history, from, BATCH_BYTES, &mut |stored| {
-            if stored.place.position > self.context.at {
-                is_end = true;
+        let (mut bytes, mut next, mut problem) = (0, None, None);
+        partition.scan(&history, from, &mut |stored| {
+            let is_wanted = i64::try_from(stored.base_offset.get()).is_ok_and(|base| base <= self.offsets.0.max);
+            if stored.place.position > self.context.at || !is_wanted {
                 return ControlFlow::Break(());
             }
-            match self.push(scan, &stored, from, page) {
-                Ok(()) => next = stored.next_offset(),
-                Err(error) => problem = Some(error),
+            bytes += stored.batch.records_bytes().len();
+            if let Err(error) = self.push(scan, &stored, from, page) {
+                problem = Some(error);
+                return ControlFlow::Break(());
             }
-            if problem.is_some() || page.len() >= count || page.is_full() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
+            if page.len() < count && !page.is_full() && bytes < BATCH_BYTES {
+                return ControlFlow::Continue(());
             }
-        });
-        match fetched {
-            Ok(_) => {}
-            Err(StreamReadError::Unreadable(error)) => return Err(error.into()),
-            // The start has moved, or nothing is there.
-            Err(_) => return Ok(true),
-        }
+            next = Some(stored.next_offset());
+            ControlFlow::Break(())
+        })?;
         problem.map_or(Ok(()), Err)?;
-        let is_last = is_end || next == from;
-        scan.next = next;
-        Ok(is_last)
+        scan.next = next.unwrap_or(from);
+        Ok(next.is_none())
     }
 
     fn push(&self, scan: &PartitionCursor, stored: &StoredBatch<'_>, from: Sequence, page: &mut RowPage) -> Result<()> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use quire::{Operation, Resource, Result};
 use quire_vtab::{ColumnKind, RowSource, ScanRequest, TableColumn};
 
-use super::{TableKind, key};
+use super::{TableKind, key, never};
 use crate::SqlValue;
 use crate::context::StatementContext;
 
@@ -19,6 +19,7 @@ pub(super) const STATISTICS: TableKind = TableKind {
     ],
     rows: 10,
     order: None,
+    in_order: never,
     scan: statistics,
 };
 
@@ -33,6 +34,7 @@ pub(super) const DAMAGE: TableKind = TableKind {
     ],
     rows: 10,
     order: None,
+    in_order: never,
     scan: damage,
 };
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use quire::{ErrorKind, Operation, ResourceKind, Result};
 use quire_vtab::{ColumnKind, EQUAL, RowSource, ScanRequest, TableColumn};
 
-use super::{TableKind, named, permits};
+use super::{TableKind, named, never, permits};
 use crate::SqlValue;
 use crate::context::StatementContext;
 
@@ -23,6 +23,7 @@ pub(super) const STORES: TableKind = TableKind {
     ],
     rows: 100,
     order: None,
+    in_order: never,
     scan,
 };
 

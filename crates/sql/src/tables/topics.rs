@@ -5,7 +5,7 @@ use std::sync::Arc;
 use quire::{ErrorKind, Operation, ResourceKind, Result};
 use quire_vtab::{ColumnKind, EQUAL, RowSource, ScanRequest, TableColumn};
 
-use super::{TableKind, key, named, permits};
+use super::{TableKind, key, named, never, permits};
 use crate::SqlValue;
 use crate::context::StatementContext;
 
@@ -21,6 +21,7 @@ pub(super) const TOPICS: TableKind = TableKind {
     ],
     rows: 100,
     order: None,
+    in_order: never,
     scan: topics,
 };
 
@@ -37,6 +38,7 @@ pub(super) const PARTITIONS: TableKind = TableKind {
     ],
     rows: 1_000,
     order: None,
+    in_order: never,
     scan: partitions,
 };
 

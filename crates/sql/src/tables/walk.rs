@@ -7,7 +7,7 @@ use quire::{Error, ErrorKind, GraphSnapshot, Result};
 use quire_vtab::{ColumnKind, EQUAL, NoRows, RowSource, ScanRequest, TableColumn};
 
 use super::graphs::snapshot;
-use super::{TableKind, key};
+use super::{TableKind, key, never};
 use crate::SqlValue;
 use crate::context::{StatementContext, invalid};
 
@@ -35,6 +35,7 @@ pub(super) const WALK: TableKind = TableKind {
     ],
     rows: 1_000_000_000,
     order: None,
+    in_order: never,
     scan,
 };
 

@@ -1,8 +1,10 @@
 //! Answers of statements: values, order, the position, and the traps of `MATCH`.
 
+use std::ops::ControlFlow;
+
 use quire::events::NewEvent;
 use quire::{Commit, ErrorKind, Message, NewBlock, NewEdge, NewJob, Position};
-use quire_sql::{Sql, SqlStatement, SqlValue, tables};
+use quire_sql::{Sql, SqlStatement, SqlValue, SqlValueRef, tables};
 
 use crate::fixture::{empty, filled, from, rows, shown};
 
@@ -93,6 +95,23 @@ fn a_plan_names_the_filters_that_narrow_the_scan() {
     );
     assert!(one.contains("store= type IN position> ORDER BY position DESC"), "{one}");
     assert!(!one.contains("TEMP B-TREE"), "{one}");
+    for (text, is_in_order) in [
+        ("SELECT type FROM events", true),
+        ("SELECT type FROM events WHERE store = 'a' AND position > 3 AND time_ms < 9", true),
+        ("SELECT type FROM events WHERE store = 'a' ORDER BY position", true),
+        ("SELECT type FROM events WHERE store = 'a' ORDER BY position DESC", false),
+        ("SELECT type FROM events WHERE store = 'a' AND position = 3", false),
+        ("SELECT type FROM events WHERE type = 'x'", false),
+        ("SELECT tag FROM event_tags", true),
+        ("SELECT tag FROM event_tags WHERE tag = 'x'", false),
+        ("SELECT value FROM records WHERE topic = 't'", true),
+        ("SELECT position FROM commits WHERE position > 3", true),
+        ("SELECT kind FROM entries", true),
+        ("SELECT name FROM queues", false),
+    ] {
+        let one = plan(text);
+        assert_eq!(one.contains("SEGMENTS IN ORDER"), is_in_order, "{text}: {one}");
+    }
     let one = plan("SELECT * FROM jobs WHERE state = 'dead' AND finished_at_ms >= ago_ms('1 hour')");
     assert!(one.contains("state IN finished_at_ms>=") || one.contains("state= finished_at_ms>="), "{one}");
 }
@@ -168,6 +187,56 @@ fn forgotten_and_trimmed_events_have_no_rows_at_once() {
     assert_eq!(shown(&filled.database, "SELECT count(*) FROM events WHERE store = 'a' AND tags MATCH 'order:1'"), "0");
     filled.database.events("B").trim(quire::events::EventPosition::new(5)).expect("trimmed");
     assert_eq!(shown(&filled.database, "SELECT min(position) FROM events WHERE store = 'B'"), "6");
+}
+
+#[test]
+fn a_scan_shows_no_event_that_was_forgotten_while_it_ran() {
+    let filled = empty();
+    let (database, store) = (&filled.database, filled.database.events("s"));
+    for first in (0..8_000).step_by(500) {
+        let event = |number: u32| NewEvent::new("E").tag(format!("person:{}", number % 2)).data(format!("{number}"));
+        store.append((first..first + 500).map(event)).expect("appended");
+    }
+    let (mut rows, mut forgotten_at) = (Vec::new(), None);
+    let text = "SELECT position, tags FROM events WHERE store = 's'";
+    let statement = SqlStatement { text, ..SqlStatement::default() };
+    let visit = |row: &[SqlValueRef<'_>]| {
+        if let ([SqlValueRef::Integer(position), SqlValueRef::Text(tags)], None) = (row, forgotten_at)
+            && *position > 2_000
+        {
+            assert_eq!(*tags, b"[\"person:0\"]");
+            store.forget("person:1").expect("forgotten");
+            database.compact().expect("compacted");
+            forgotten_at = Some(*position);
+        }
+        rows.push(row[0].as_i64().expect("a position"));
+        ControlFlow::Continue(())
+    };
+    Sql::over(database).visit(&statement, |_| (), visit).expect("the scan continues");
+    let forgotten_at = forgotten_at.expect("the scan met the event");
+    // A page that was read before is shown.
+    let (before, after): (Vec<i64>, Vec<i64>) = rows.iter().partition(|position| **position < forgotten_at + 1_024);
+    assert!(before.iter().any(|position| position % 2 == 0) && !after.is_empty());
+    assert!(after.iter().all(|position| position % 2 == 1), "positions of the other person are odd");
+    assert_eq!(after.last(), Some(&7_999));
+}
+
+#[test]
+fn a_reader_of_the_directory_has_the_answers_of_the_writer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let builder = || quire::Database::builder(directory.path()).durability(quire::Durability::Os);
+    let database = builder().open().expect("open");
+    for number in 0..3_000 {
+        let commit = Commit::new()
+            .append(["a", "b"][number % 2], [NewEvent::new("E").data(vec![b'x'; number % 50])])
+            .produce("t", Message::new(format!("{number}")));
+        database.commit(&commit).expect("decided").committed().expect("accepted");
+    }
+    let reader = builder().read_only(true).open().expect("opened for reading");
+    for table in ["events", "records", "event_tags", "commits", "entries"] {
+        let text = format!("SELECT * FROM {table}");
+        assert_eq!(rows(&reader, &text).rows, rows(&database, &text).rows, "{table}");
+    }
 }
 
 #[test]
