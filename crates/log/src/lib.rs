@@ -112,7 +112,7 @@ pub use durable::gate::{LogWatcher, WaitOutcome, Woken};
 pub use durable::office::{Office, office_file};
 pub use error::{Damage, Error, Result};
 pub use identity::Identity;
-pub use log::{Log, OpenedLog, Publication, SegmentSize, Statistics};
+pub use log::{Log, OpenedLog, Publication, SegmentSize, SegmentStage, SegmentSummary, Statistics};
 pub use mark::{Basis, Era, Mark, Term};
 pub use processes::listener::ProcessEvent;
 pub use read::reader::Reader;

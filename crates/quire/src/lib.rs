@@ -145,8 +145,8 @@ pub use outcome::{AcceptedCommit, Outcome, Reply};
 pub use passwords::{NewPassword, PASSWORD_BYTES_MAX, salted_credential, scram_credential};
 pub use profile::Profile;
 pub use quire_log::{
-    Access, Background, Clock, Compaction, Damage, Disk, Durability, Lock, ManualClock, Reader, Recovery, Storage,
-    StoredFile, SystemClock, TornTail,
+    Access, Background, Clock, Compaction, Damage, Disk, Durability, Lock, ManualClock, Reader, Recovery, SegmentStage,
+    SegmentSummary, Storage, StoredFile, SystemClock, TornTail,
 };
 pub use quire_model::{
     At, ClaimLimit, ClaimRefusal, CowBytes, Creator, DecideError, Entry, History, LongReading, ModelId, NameKind,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quire_log::{Damage, Histogram};
+use quire_log::{Damage, Histogram, SegmentSummary};
 use quire_model::{History, Place, Position};
 use quire_shard::DutyFailure;
 
@@ -48,6 +48,27 @@ impl Database {
     /// other records stay readable.
     pub fn damage(&self) -> Vec<Damage> {
         self.shards.only().log().damage()
+    }
+
+    /// Returns the segments of the log, in order.
+    ///
+    /// ```
+    /// use quire::{Database, Durability, Message, SegmentStage};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
+    /// db.topic("orders").produce(Message::new("one apple"))?;
+    /// let segments = db.segments()?;
+    /// assert_eq!(segments.last().map(|segment| segment.stage), Some(SegmentStage::Active));
+    /// assert_eq!(segments.iter().map(|segment| segment.records).sum::<u64>(), db.published().get());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) when a file can't be read,
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) when the header of a segment is damaged.
+    pub fn segments(&self) -> Result<Vec<SegmentSummary>> {
+        Ok(self.shards.only().log().segments()?)
     }
 
     /// Returns the background duties whose last attempt failed. They are tried again.

@@ -3,6 +3,7 @@
 mod opening;
 mod other_processes;
 mod publication;
+mod segment_summary;
 mod shared;
 mod threads;
 
@@ -32,6 +33,7 @@ use threads::LogThreads;
 
 pub use opening::OpenedLog;
 pub use publication::Publication;
+pub use segment_summary::{SegmentStage, SegmentSummary};
 pub(crate) use shared::{LogCore, SEALING};
 
 /// Locked by the process that saves a checkpoint.

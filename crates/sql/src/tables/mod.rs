@@ -86,6 +86,7 @@ const KINDS: &[&TableKind] = &[
     &walk::WALK,
     &commits::COMMITS,
     &commits::ENTRIES,
+    &storage::SEGMENTS,
     &storage::STATISTICS,
     &storage::DAMAGE,
     &catalog::TABLES,

@@ -1,4 +1,4 @@
-//! `statistics` and `damage`: the database itself, for clients that may describe it.
+//! `segments`, `statistics` and `damage`: the database itself, for clients that may describe it.
 
 use std::sync::Arc;
 
@@ -8,6 +8,26 @@ use quire_vtab::{ColumnKind, RowSource, ScanRequest, TableColumn};
 use super::{TableKind, key, never};
 use crate::SqlValue;
 use crate::context::StatementContext;
+
+pub(super) const SEGMENTS: TableKind = TableKind {
+    name: "segments",
+    about: "A segment of the log, with its published commits. It needs the right to describe the whole database.",
+    columns: &[
+        TableColumn::new("first_position", ColumnKind::Integer, "The position of the first commit."),
+        TableColumn::new("end_position", ColumnKind::Integer, "The position after the last commit."),
+        TableColumn::new("stage", ColumnKind::Text, "`active`, `full`, `sealed`, `compacted` or `packed`."),
+        TableColumn::new("commits", ColumnKind::Integer, "The number of commits that have entries left."),
+        TableColumn::new("entries", ColumnKind::Integer, "The number of entries that are left."),
+        TableColumn::new("bytes", ColumnKind::Integer, "The bytes of the file; `NULL` when it is missing."),
+        TableColumn::new("index_bytes", ColumnKind::Integer, "The bytes of the index file; 0 while there is none."),
+        TableColumn::new("last_time_ms", ColumnKind::Integer, "The time of the last commit; `NULL` for none."),
+        TableColumn::new("file", ColumnKind::Text, "The name of the file."),
+    ],
+    rows: 100,
+    order: None,
+    in_order: never,
+    scan: segments,
+};
 
 pub(super) const STATISTICS: TableKind = TableKind {
     name: "statistics",
@@ -37,6 +57,24 @@ pub(super) const DAMAGE: TableKind = TableKind {
     in_order: never,
     scan: damage,
 };
+
+fn segments(context: &Arc<StatementContext>, _: &ScanRequest) -> Result<Box<dyn RowSource>> {
+    context.check_now("segments")?;
+    context.database.check_permission(Resource::DATABASE, Operation::Describe)?;
+    let own = Arc::clone(context);
+    Ok(context.once(move |page| {
+        for found in own.database.segments()? {
+            let [first, end, commits, entries, index_bytes] =
+                [found.first.get(), found.end.get(), found.records, found.entries, found.index_bytes]
+                    .map(SqlValue::count);
+            let bytes = found.bytes.map_or(SqlValue::Null, SqlValue::count);
+            let last_time = found.last_time.map_or(SqlValue::Null, |time| SqlValue::count(time.as_millis()));
+            let (key, stage, file) = ([found.first.get(), 0], found.stage.name().into(), found.file.into());
+            page.push(key, [first, end, stage, commits, entries, bytes, index_bytes, last_time, file]);
+        }
+        Ok(())
+    }))
+}
 
 fn statistics(context: &Arc<StatementContext>, _: &ScanRequest) -> Result<Box<dyn RowSource>> {
     context.check_now("statistics")?;

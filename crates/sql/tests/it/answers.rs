@@ -340,6 +340,26 @@ fn a_job_has_its_steps() {
 }
 
 #[test]
+fn segments_have_their_commits_and_stages() {
+    let filled = empty();
+    let (database, store) = (&filled.database, filled.database.events("s"));
+    store.append((0..500).map(|number| NewEvent::new("E").tag(format!("n:{number}")))).expect("appended");
+    let counted = "SELECT (SELECT sum(commits) FROM segments) = (SELECT count(*) FROM commits),
+        (SELECT sum(entries) FROM segments) = (SELECT count(*) FROM entries),
+        (SELECT min(bytes) FROM segments) > 0, (SELECT max(end_position) FROM segments)";
+    let end = database.published().get() + 1;
+    assert_eq!(shown(database, counted), format!("1|1|1|{end}"));
+    assert_eq!(shown(database, "SELECT stage, index_bytes FROM segments"), "active|0");
+    // A compaction begins another segment, and rewrites the full one.
+    store.trim(quire::events::EventPosition::new(499)).expect("trimmed");
+    database.compact().expect("compacted");
+    let end = database.published().get() + 1;
+    assert_eq!(shown(database, counted), format!("1|1|1|{end}"));
+    let stages = shown(database, "SELECT stage FROM segments ORDER BY first_position");
+    assert!(stages.ends_with("active"), "{stages}");
+}
+
+#[test]
 fn the_tables_and_columns_are_tables() {
     let filled = empty();
     let names: Vec<_> = tables().map(|table| table.name).collect();

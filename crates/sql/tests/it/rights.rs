@@ -100,9 +100,10 @@ fn a_row_is_visible_with_the_right_to_its_object_only() {
 }
 
 /// Tables of the whole database, with the operation that each needs.
-const OF_DATABASE: [(&str, Operation); 4] = [
+const OF_DATABASE: [(&str, Operation); 5] = [
     ("commits", Operation::Read),
     ("entries", Operation::Read),
+    ("segments", Operation::Describe),
     ("statistics", Operation::Describe),
     ("damage", Operation::Describe),
 ];
