@@ -47,8 +47,8 @@ pub trait History {
         Ok(())
     }
 
-    /// Passes the entries from `from` on and before `before` that carry all of `tags` to `visit`, in
-    /// log order, until `visit` breaks; of no tags, every entry. The entries are those that
+    /// Passes the entries from `from` on and before `before` that carry all of `tags` to `visit`,
+    /// in log order, until `visit` breaks; of no tags, every entry. The entries are those that
     /// successive calls of [`History::next`] would return.
     ///
     /// For many entries, this is faster than single calls: the log reads its segments from front to

@@ -251,8 +251,8 @@ impl Partition {
         }
     }
 
-    /// Visits the stored batches in order, beginning with the one that contains offset `from`, until
-    /// `visit` breaks. For many batches, this is faster than [`Partition::fetch`]: it is a
+    /// Visits the stored batches in order, beginning with the one that contains offset `from`,
+    /// until `visit` breaks. For many batches, this is faster than [`Partition::fetch`]: it is a
     /// [scan](History::scan). The first batch may begin before `from`; the caller skips its earlier
     /// records.
     ///
