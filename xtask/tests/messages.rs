@@ -51,7 +51,11 @@ WalkedEdge WalkedEdgeReply
 GraphChange ChangeReply
 MissingResponse.MissingBlock MissingBlock
 EventQuery QueryRequest
-CommitResponse CommitReply
+CommitResponse DryRunReply
+DraftedEntry DraftedEntryReply
+TouchedResource TouchedResourceReply
+HistoryResponse HistoryReply
+HistorySample HistorySample
 DegreeResponse Degree
 SqlQueryRequest SqlRequest
 OrderResponse OrderReply
@@ -113,6 +117,9 @@ EventCondition.FailIfEventsMatch ConditionRequest +query -fail_if_events_match -
 EventCondition.LastIs LastIs +query -items
 # One side has a field that the other leaves out, or names differently.
 AlterTopicRequest AlterTopic +reset_settings
+CommitRequest CommitRequest +dry_run
+CommitResponse CommitReply +dry_run +entries
+RefusedCommit RefusedCommitReply +facts +message +reason -problem
 CommitOffsetRequest CommitOffset +owner
 FetchedJob FetchedReply +event
 Job JobReply +steps +until -deadline -retry_at

@@ -1,4 +1,5 @@
-// Commits over all models: events, topics, jobs and graphs.
+// Commits over all models: events, topics, jobs and graphs. The last refusals, and figures of the
+// last hour.
 //
 // docs/grpc.md has examples and lists the reasons of errors (google.rpc.ErrorInfo).
 
@@ -28,7 +29,10 @@ const (
 type CommitRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The parts are applied in order. Each sees the effects of the earlier ones.
-	Parts         []*CommitPart `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	Parts []*CommitPart `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	// Decides the commit, and commits nothing. The response has the entries that the commit would
+	// append. A refused dry run has the error of the commit.
+	DryRun        bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -68,6 +72,13 @@ func (x *CommitRequest) GetParts() []*CommitPart {
 		return x.Parts
 	}
 	return nil
+}
+
+func (x *CommitRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
 }
 
 // A part of a commit: one command of one model.
@@ -595,7 +606,12 @@ type CommitResponse struct {
 	// The time of the commit, in microseconds since 1970.
 	TimeUs uint64 `protobuf:"varint,2,opt,name=time_us,json=timeUs,proto3" json:"time_us,omitempty"`
 	// One reply for each part, in order.
-	Replies       []*PartReply `protobuf:"bytes,3,rep,name=replies,proto3" json:"replies,omitempty"`
+	Replies []*PartReply `protobuf:"bytes,3,rep,name=replies,proto3" json:"replies,omitempty"`
+	// Whether this is the answer to a dry run: nothing was committed, and the position, the time and
+	// the replies are those that the commit would have.
+	DryRun bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// The entries that the commit would append. Empty unless it is a dry run.
+	Entries       []*DraftedEntry `protobuf:"bytes,5,rep,name=entries,proto3" json:"entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -651,6 +667,564 @@ func (x *CommitResponse) GetReplies() []*PartReply {
 	return nil
 }
 
+func (x *CommitResponse) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *CommitResponse) GetEntries() []*DraftedEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+// An entry that a commit would append to the log.
+type DraftedEntry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `streams`, `events`, `jobs`, `graph` or `system`.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// The kind of the entry, such as `event_appended`.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The size of its content.
+	Bytes         uint64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DraftedEntry) Reset() {
+	*x = DraftedEntry{}
+	mi := &file_quire_v1_quire_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DraftedEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DraftedEntry) ProtoMessage() {}
+
+func (x *DraftedEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_quire_v1_quire_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DraftedEntry.ProtoReflect.Descriptor instead.
+func (*DraftedEntry) Descriptor() ([]byte, []int) {
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *DraftedEntry) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *DraftedEntry) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *DraftedEntry) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+type RefusalsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefusalsRequest) Reset() {
+	*x = RefusalsRequest{}
+	mi := &file_quire_v1_quire_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefusalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefusalsRequest) ProtoMessage() {}
+
+func (x *RefusalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quire_v1_quire_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefusalsRequest.ProtoReflect.Descriptor instead.
+func (*RefusalsRequest) Descriptor() ([]byte, []int) {
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{4}
+}
+
+type RefusalsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Refusals      []*RefusedCommit       `protobuf:"bytes,1,rep,name=refusals,proto3" json:"refusals,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefusalsResponse) Reset() {
+	*x = RefusalsResponse{}
+	mi := &file_quire_v1_quire_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefusalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefusalsResponse) ProtoMessage() {}
+
+func (x *RefusalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_quire_v1_quire_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefusalsResponse.ProtoReflect.Descriptor instead.
+func (*RefusalsResponse) Descriptor() ([]byte, []int) {
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RefusalsResponse) GetRefusals() []*RefusedCommit {
+	if x != nil {
+		return x.Refusals
+	}
+	return nil
+}
+
+// A commit that was refused.
+type RefusedCommit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 for the first one since the server was started.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// The time of the decision, in microseconds since 1970.
+	TimeUs uint64 `protobuf:"varint,2,opt,name=time_us,json=timeUs,proto3" json:"time_us,omitempty"`
+	// The resources that the refused part touches.
+	Resources []*TouchedResource `protobuf:"bytes,3,rep,name=resources,proto3" json:"resources,omitempty"`
+	// The reason and the metadata of the error that the client got, and its message.
+	Reason        string            `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Facts         map[string]string `protobuf:"bytes,5,rep,name=facts,proto3" json:"facts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Message       string            `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefusedCommit) Reset() {
+	*x = RefusedCommit{}
+	mi := &file_quire_v1_quire_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefusedCommit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefusedCommit) ProtoMessage() {}
+
+func (x *RefusedCommit) ProtoReflect() protoreflect.Message {
+	mi := &file_quire_v1_quire_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefusedCommit.ProtoReflect.Descriptor instead.
+func (*RefusedCommit) Descriptor() ([]byte, []int) {
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RefusedCommit) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *RefusedCommit) GetTimeUs() uint64 {
+	if x != nil {
+		return x.TimeUs
+	}
+	return 0
+}
+
+func (x *RefusedCommit) GetResources() []*TouchedResource {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *RefusedCommit) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RefusedCommit) GetFacts() map[string]string {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+func (x *RefusedCommit) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+type TouchedResource struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `store`, `topic`, `group`, `queue`, `graph` or `admin`.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Absent for every resource of the kind.
+	Name          *string `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TouchedResource) Reset() {
+	*x = TouchedResource{}
+	mi := &file_quire_v1_quire_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TouchedResource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TouchedResource) ProtoMessage() {}
+
+func (x *TouchedResource) ProtoReflect() protoreflect.Message {
+	mi := &file_quire_v1_quire_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TouchedResource.ProtoReflect.Descriptor instead.
+func (*TouchedResource) Descriptor() ([]byte, []int) {
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TouchedResource) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *TouchedResource) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+type HistoryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only samples after this time, in microseconds since 1970.
+	AfterUs       uint64 `protobuf:"varint,1,opt,name=after_us,json=afterUs,proto3" json:"after_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryRequest) Reset() {
+	*x = HistoryRequest{}
+	mi := &file_quire_v1_quire_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryRequest) ProtoMessage() {}
+
+func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quire_v1_quire_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
+func (*HistoryRequest) Descriptor() ([]byte, []int) {
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *HistoryRequest) GetAfterUs() uint64 {
+	if x != nil {
+		return x.AfterUs
+	}
+	return 0
+}
+
+type HistoryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The time between two samples, in microseconds.
+	IntervalUs uint64 `protobuf:"varint,1,opt,name=interval_us,json=intervalUs,proto3" json:"interval_us,omitempty"`
+	// Oldest first.
+	Samples       []*HistorySample `protobuf:"bytes,2,rep,name=samples,proto3" json:"samples,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryResponse) Reset() {
+	*x = HistoryResponse{}
+	mi := &file_quire_v1_quire_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryResponse) ProtoMessage() {}
+
+func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_quire_v1_quire_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
+func (*HistoryResponse) Descriptor() ([]byte, []int) {
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *HistoryResponse) GetIntervalUs() uint64 {
+	if x != nil {
+		return x.IntervalUs
+	}
+	return 0
+}
+
+func (x *HistoryResponse) GetSamples() []*HistorySample {
+	if x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+// Figures of one moment, and counts since the sample before.
+type HistorySample struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The time of the sample, in microseconds since 1970.
+	TimeUs   uint64 `protobuf:"varint,1,opt,name=time_us,json=timeUs,proto3" json:"time_us,omitempty"`
+	Commits  uint64 `protobuf:"varint,2,opt,name=commits,proto3" json:"commits,omitempty"`
+	Refusals uint64 `protobuf:"varint,3,opt,name=refusals,proto3" json:"refusals,omitempty"`
+	Entries  uint64 `protobuf:"varint,4,opt,name=entries,proto3" json:"entries,omitempty"`
+	LogBytes uint64 `protobuf:"varint,5,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`
+	Syncs    uint64 `protobuf:"varint,6,opt,name=syncs,proto3" json:"syncs,omitempty"`
+	// Requests of all front ends that ended.
+	Requests uint64 `protobuf:"varint,7,opt,name=requests,proto3" json:"requests,omitempty"`
+	// An upper bound of the 99th percentile, in microseconds. Absent without a timed commit.
+	CommitP99Us *uint64 `protobuf:"varint,8,opt,name=commit_p99_us,json=commitP99Us,proto3,oneof" json:"commit_p99_us,omitempty"`
+	// An upper bound of the 99th percentile, in microseconds. Absent without a sync.
+	SyncP99Us *uint64 `protobuf:"varint,9,opt,name=sync_p99_us,json=syncP99Us,proto3,oneof" json:"sync_p99_us,omitempty"`
+	// Open connections of all front ends.
+	Connections uint64 `protobuf:"varint,10,opt,name=connections,proto3" json:"connections,omitempty"`
+	// Bytes of memory that requests and responses hold.
+	ClientBytes uint64 `protobuf:"varint,11,opt,name=client_bytes,json=clientBytes,proto3" json:"client_bytes,omitempty"`
+	// The lag of all groups together. Absent on a node that does not lead.
+	Lag *uint64 `protobuf:"varint,12,opt,name=lag,proto3,oneof" json:"lag,omitempty"`
+	// The age of the oldest pending job, in microseconds. Absent without one.
+	OldestPendingUs *uint64 `protobuf:"varint,13,opt,name=oldest_pending_us,json=oldestPendingUs,proto3,oneof" json:"oldest_pending_us,omitempty"`
+	// Free bytes of the file system of the database.
+	DiskFreeBytes *uint64 `protobuf:"varint,14,opt,name=disk_free_bytes,json=diskFreeBytes,proto3,oneof" json:"disk_free_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistorySample) Reset() {
+	*x = HistorySample{}
+	mi := &file_quire_v1_quire_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistorySample) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistorySample) ProtoMessage() {}
+
+func (x *HistorySample) ProtoReflect() protoreflect.Message {
+	mi := &file_quire_v1_quire_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistorySample.ProtoReflect.Descriptor instead.
+func (*HistorySample) Descriptor() ([]byte, []int) {
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *HistorySample) GetTimeUs() uint64 {
+	if x != nil {
+		return x.TimeUs
+	}
+	return 0
+}
+
+func (x *HistorySample) GetCommits() uint64 {
+	if x != nil {
+		return x.Commits
+	}
+	return 0
+}
+
+func (x *HistorySample) GetRefusals() uint64 {
+	if x != nil {
+		return x.Refusals
+	}
+	return 0
+}
+
+func (x *HistorySample) GetEntries() uint64 {
+	if x != nil {
+		return x.Entries
+	}
+	return 0
+}
+
+func (x *HistorySample) GetLogBytes() uint64 {
+	if x != nil {
+		return x.LogBytes
+	}
+	return 0
+}
+
+func (x *HistorySample) GetSyncs() uint64 {
+	if x != nil {
+		return x.Syncs
+	}
+	return 0
+}
+
+func (x *HistorySample) GetRequests() uint64 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *HistorySample) GetCommitP99Us() uint64 {
+	if x != nil && x.CommitP99Us != nil {
+		return *x.CommitP99Us
+	}
+	return 0
+}
+
+func (x *HistorySample) GetSyncP99Us() uint64 {
+	if x != nil && x.SyncP99Us != nil {
+		return *x.SyncP99Us
+	}
+	return 0
+}
+
+func (x *HistorySample) GetConnections() uint64 {
+	if x != nil {
+		return x.Connections
+	}
+	return 0
+}
+
+func (x *HistorySample) GetClientBytes() uint64 {
+	if x != nil {
+		return x.ClientBytes
+	}
+	return 0
+}
+
+func (x *HistorySample) GetLag() uint64 {
+	if x != nil && x.Lag != nil {
+		return *x.Lag
+	}
+	return 0
+}
+
+func (x *HistorySample) GetOldestPendingUs() uint64 {
+	if x != nil && x.OldestPendingUs != nil {
+		return *x.OldestPendingUs
+	}
+	return 0
+}
+
+func (x *HistorySample) GetDiskFreeBytes() uint64 {
+	if x != nil && x.DiskFreeBytes != nil {
+		return *x.DiskFreeBytes
+	}
+	return 0
+}
+
 // The reply to a part, named by its result.
 type PartReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -687,7 +1261,7 @@ type PartReply struct {
 
 func (x *PartReply) Reset() {
 	*x = PartReply{}
-	mi := &file_quire_v1_quire_proto_msgTypes[3]
+	mi := &file_quire_v1_quire_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -699,7 +1273,7 @@ func (x *PartReply) String() string {
 func (*PartReply) ProtoMessage() {}
 
 func (x *PartReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[3]
+	mi := &file_quire_v1_quire_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -712,7 +1286,7 @@ func (x *PartReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartReply.ProtoReflect.Descriptor instead.
 func (*PartReply) Descriptor() ([]byte, []int) {
-	return file_quire_v1_quire_proto_rawDescGZIP(), []int{3}
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PartReply) GetKind() isPartReply_Kind {
@@ -1102,7 +1676,7 @@ type CommitPart_AppendPart struct {
 
 func (x *CommitPart_AppendPart) Reset() {
 	*x = CommitPart_AppendPart{}
-	mi := &file_quire_v1_quire_proto_msgTypes[4]
+	mi := &file_quire_v1_quire_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1688,7 @@ func (x *CommitPart_AppendPart) String() string {
 func (*CommitPart_AppendPart) ProtoMessage() {}
 
 func (x *CommitPart_AppendPart) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[4]
+	mi := &file_quire_v1_quire_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1738,7 @@ type CommitPart_UpstreamPart struct {
 
 func (x *CommitPart_UpstreamPart) Reset() {
 	*x = CommitPart_UpstreamPart{}
-	mi := &file_quire_v1_quire_proto_msgTypes[5]
+	mi := &file_quire_v1_quire_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1176,7 +1750,7 @@ func (x *CommitPart_UpstreamPart) String() string {
 func (*CommitPart_UpstreamPart) ProtoMessage() {}
 
 func (x *CommitPart_UpstreamPart) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[5]
+	mi := &file_quire_v1_quire_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1808,7 @@ type CommitPart_SaveProjectionPart struct {
 
 func (x *CommitPart_SaveProjectionPart) Reset() {
 	*x = CommitPart_SaveProjectionPart{}
-	mi := &file_quire_v1_quire_proto_msgTypes[6]
+	mi := &file_quire_v1_quire_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1820,7 @@ func (x *CommitPart_SaveProjectionPart) String() string {
 func (*CommitPart_SaveProjectionPart) ProtoMessage() {}
 
 func (x *CommitPart_SaveProjectionPart) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[6]
+	mi := &file_quire_v1_quire_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1888,7 @@ type CommitPart_DropProjectionPart struct {
 
 func (x *CommitPart_DropProjectionPart) Reset() {
 	*x = CommitPart_DropProjectionPart{}
-	mi := &file_quire_v1_quire_proto_msgTypes[7]
+	mi := &file_quire_v1_quire_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1900,7 @@ func (x *CommitPart_DropProjectionPart) String() string {
 func (*CommitPart_DropProjectionPart) ProtoMessage() {}
 
 func (x *CommitPart_DropProjectionPart) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[7]
+	mi := &file_quire_v1_quire_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1368,7 +1942,7 @@ type CommitPart_ProducePart struct {
 
 func (x *CommitPart_ProducePart) Reset() {
 	*x = CommitPart_ProducePart{}
-	mi := &file_quire_v1_quire_proto_msgTypes[8]
+	mi := &file_quire_v1_quire_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1954,7 @@ func (x *CommitPart_ProducePart) String() string {
 func (*CommitPart_ProducePart) ProtoMessage() {}
 
 func (x *CommitPart_ProducePart) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[8]
+	mi := &file_quire_v1_quire_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1428,7 +2002,7 @@ type CommitPart_FetchPart struct {
 
 func (x *CommitPart_FetchPart) Reset() {
 	*x = CommitPart_FetchPart{}
-	mi := &file_quire_v1_quire_proto_msgTypes[9]
+	mi := &file_quire_v1_quire_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +2014,7 @@ func (x *CommitPart_FetchPart) String() string {
 func (*CommitPart_FetchPart) ProtoMessage() {}
 
 func (x *CommitPart_FetchPart) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[9]
+	mi := &file_quire_v1_quire_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +2075,7 @@ type CommitPart_EachPart struct {
 
 func (x *CommitPart_EachPart) Reset() {
 	*x = CommitPart_EachPart{}
-	mi := &file_quire_v1_quire_proto_msgTypes[10]
+	mi := &file_quire_v1_quire_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +2087,7 @@ func (x *CommitPart_EachPart) String() string {
 func (*CommitPart_EachPart) ProtoMessage() {}
 
 func (x *CommitPart_EachPart) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[10]
+	mi := &file_quire_v1_quire_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1544,7 +2118,7 @@ type CommitPart_TickPart struct {
 
 func (x *CommitPart_TickPart) Reset() {
 	*x = CommitPart_TickPart{}
-	mi := &file_quire_v1_quire_proto_msgTypes[11]
+	mi := &file_quire_v1_quire_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1556,7 +2130,7 @@ func (x *CommitPart_TickPart) String() string {
 func (*CommitPart_TickPart) ProtoMessage() {}
 
 func (x *CommitPart_TickPart) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[11]
+	mi := &file_quire_v1_quire_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +2157,7 @@ type CommitPart_GraphPart struct {
 
 func (x *CommitPart_GraphPart) Reset() {
 	*x = CommitPart_GraphPart{}
-	mi := &file_quire_v1_quire_proto_msgTypes[12]
+	mi := &file_quire_v1_quire_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +2169,7 @@ func (x *CommitPart_GraphPart) String() string {
 func (*CommitPart_GraphPart) ProtoMessage() {}
 
 func (x *CommitPart_GraphPart) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[12]
+	mi := &file_quire_v1_quire_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +2213,7 @@ type PartReply_EnqueuedJob struct {
 
 func (x *PartReply_EnqueuedJob) Reset() {
 	*x = PartReply_EnqueuedJob{}
-	mi := &file_quire_v1_quire_proto_msgTypes[13]
+	mi := &file_quire_v1_quire_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1651,7 +2225,7 @@ func (x *PartReply_EnqueuedJob) String() string {
 func (*PartReply_EnqueuedJob) ProtoMessage() {}
 
 func (x *PartReply_EnqueuedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[13]
+	mi := &file_quire_v1_quire_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1664,7 +2238,7 @@ func (x *PartReply_EnqueuedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartReply_EnqueuedJob.ProtoReflect.Descriptor instead.
 func (*PartReply_EnqueuedJob) Descriptor() ([]byte, []int) {
-	return file_quire_v1_quire_proto_rawDescGZIP(), []int{3, 0}
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{11, 0}
 }
 
 func (x *PartReply_EnqueuedJob) GetJob() string {
@@ -1696,7 +2270,7 @@ type PartReply_AckedJob struct {
 
 func (x *PartReply_AckedJob) Reset() {
 	*x = PartReply_AckedJob{}
-	mi := &file_quire_v1_quire_proto_msgTypes[14]
+	mi := &file_quire_v1_quire_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1708,7 +2282,7 @@ func (x *PartReply_AckedJob) String() string {
 func (*PartReply_AckedJob) ProtoMessage() {}
 
 func (x *PartReply_AckedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[14]
+	mi := &file_quire_v1_quire_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1721,7 +2295,7 @@ func (x *PartReply_AckedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartReply_AckedJob.ProtoReflect.Descriptor instead.
 func (*PartReply_AckedJob) Descriptor() ([]byte, []int) {
-	return file_quire_v1_quire_proto_rawDescGZIP(), []int{3, 1}
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{11, 1}
 }
 
 type PartReply_FailedJob struct {
@@ -1734,7 +2308,7 @@ type PartReply_FailedJob struct {
 
 func (x *PartReply_FailedJob) Reset() {
 	*x = PartReply_FailedJob{}
-	mi := &file_quire_v1_quire_proto_msgTypes[15]
+	mi := &file_quire_v1_quire_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +2320,7 @@ func (x *PartReply_FailedJob) String() string {
 func (*PartReply_FailedJob) ProtoMessage() {}
 
 func (x *PartReply_FailedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[15]
+	mi := &file_quire_v1_quire_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +2333,7 @@ func (x *PartReply_FailedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartReply_FailedJob.ProtoReflect.Descriptor instead.
 func (*PartReply_FailedJob) Descriptor() ([]byte, []int) {
-	return file_quire_v1_quire_proto_rawDescGZIP(), []int{3, 2}
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{11, 2}
 }
 
 func (x *PartReply_FailedJob) GetRetryAtUs() uint64 {
@@ -1779,7 +2353,7 @@ type PartReply_SnoozedJob struct {
 
 func (x *PartReply_SnoozedJob) Reset() {
 	*x = PartReply_SnoozedJob{}
-	mi := &file_quire_v1_quire_proto_msgTypes[16]
+	mi := &file_quire_v1_quire_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1791,7 +2365,7 @@ func (x *PartReply_SnoozedJob) String() string {
 func (*PartReply_SnoozedJob) ProtoMessage() {}
 
 func (x *PartReply_SnoozedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[16]
+	mi := &file_quire_v1_quire_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1804,7 +2378,7 @@ func (x *PartReply_SnoozedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartReply_SnoozedJob.ProtoReflect.Descriptor instead.
 func (*PartReply_SnoozedJob) Descriptor() ([]byte, []int) {
-	return file_quire_v1_quire_proto_rawDescGZIP(), []int{3, 3}
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{11, 3}
 }
 
 func (x *PartReply_SnoozedJob) GetUntilUs() uint64 {
@@ -1824,7 +2398,7 @@ type PartReply_ExtendedJob struct {
 
 func (x *PartReply_ExtendedJob) Reset() {
 	*x = PartReply_ExtendedJob{}
-	mi := &file_quire_v1_quire_proto_msgTypes[17]
+	mi := &file_quire_v1_quire_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +2410,7 @@ func (x *PartReply_ExtendedJob) String() string {
 func (*PartReply_ExtendedJob) ProtoMessage() {}
 
 func (x *PartReply_ExtendedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[17]
+	mi := &file_quire_v1_quire_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +2423,7 @@ func (x *PartReply_ExtendedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartReply_ExtendedJob.ProtoReflect.Descriptor instead.
 func (*PartReply_ExtendedJob) Descriptor() ([]byte, []int) {
-	return file_quire_v1_quire_proto_rawDescGZIP(), []int{3, 4}
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{11, 4}
 }
 
 func (x *PartReply_ExtendedJob) GetDeadlineUs() uint64 {
@@ -1869,7 +2443,7 @@ type PartReply_ChangedJob struct {
 
 func (x *PartReply_ChangedJob) Reset() {
 	*x = PartReply_ChangedJob{}
-	mi := &file_quire_v1_quire_proto_msgTypes[18]
+	mi := &file_quire_v1_quire_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1881,7 +2455,7 @@ func (x *PartReply_ChangedJob) String() string {
 func (*PartReply_ChangedJob) ProtoMessage() {}
 
 func (x *PartReply_ChangedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[18]
+	mi := &file_quire_v1_quire_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1894,7 +2468,7 @@ func (x *PartReply_ChangedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartReply_ChangedJob.ProtoReflect.Descriptor instead.
 func (*PartReply_ChangedJob) Descriptor() ([]byte, []int) {
-	return file_quire_v1_quire_proto_rawDescGZIP(), []int{3, 5}
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{11, 5}
 }
 
 func (x *PartReply_ChangedJob) GetState() string {
@@ -1914,7 +2488,7 @@ type PartReply_EachReply struct {
 
 func (x *PartReply_EachReply) Reset() {
 	*x = PartReply_EachReply{}
-	mi := &file_quire_v1_quire_proto_msgTypes[19]
+	mi := &file_quire_v1_quire_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +2500,7 @@ func (x *PartReply_EachReply) String() string {
 func (*PartReply_EachReply) ProtoMessage() {}
 
 func (x *PartReply_EachReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[19]
+	mi := &file_quire_v1_quire_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2513,7 @@ func (x *PartReply_EachReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartReply_EachReply.ProtoReflect.Descriptor instead.
 func (*PartReply_EachReply) Descriptor() ([]byte, []int) {
-	return file_quire_v1_quire_proto_rawDescGZIP(), []int{3, 6}
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{11, 6}
 }
 
 func (x *PartReply_EachReply) GetReplies() []*PartReply {
@@ -1961,7 +2535,7 @@ type PartReply_TickedJobs struct {
 
 func (x *PartReply_TickedJobs) Reset() {
 	*x = PartReply_TickedJobs{}
-	mi := &file_quire_v1_quire_proto_msgTypes[20]
+	mi := &file_quire_v1_quire_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1973,7 +2547,7 @@ func (x *PartReply_TickedJobs) String() string {
 func (*PartReply_TickedJobs) ProtoMessage() {}
 
 func (x *PartReply_TickedJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_quire_v1_quire_proto_msgTypes[20]
+	mi := &file_quire_v1_quire_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1986,7 +2560,7 @@ func (x *PartReply_TickedJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartReply_TickedJobs.ProtoReflect.Descriptor instead.
 func (*PartReply_TickedJobs) Descriptor() ([]byte, []int) {
-	return file_quire_v1_quire_proto_rawDescGZIP(), []int{3, 7}
+	return file_quire_v1_quire_proto_rawDescGZIP(), []int{11, 7}
 }
 
 func (x *PartReply_TickedJobs) GetJobs() uint64 {
@@ -2007,9 +2581,10 @@ var File_quire_v1_quire_proto protoreflect.FileDescriptor
 
 const file_quire_v1_quire_proto_rawDesc = "" +
 	"\n" +
-	"\x14quire/v1/quire.proto\x12\bquire.v1\x1a\x15quire/v1/events.proto\x1a\x14quire/v1/graph.proto\x1a\x13quire/v1/jobs.proto\x1a\x16quire/v1/streams.proto\";\n" +
+	"\x14quire/v1/quire.proto\x12\bquire.v1\x1a\x15quire/v1/events.proto\x1a\x14quire/v1/graph.proto\x1a\x13quire/v1/jobs.proto\x1a\x16quire/v1/streams.proto\"T\n" +
 	"\rCommitRequest\x12*\n" +
-	"\x05parts\x18\x01 \x03(\v2\x14.quire.v1.CommitPartR\x05parts\"\xec\x14\n" +
+	"\x05parts\x18\x01 \x03(\v2\x14.quire.v1.CommitPartR\x05parts\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"\xec\x14\n" +
 	"\n" +
 	"CommitPart\x129\n" +
 	"\x06append\x18\x01 \x01(\v2\x1f.quire.v1.CommitPart.AppendPartH\x00R\x06append\x12?\n" +
@@ -2081,11 +2656,62 @@ const file_quire_v1_quire_proto_rawDesc = "" +
 	"\tGraphPart\x12\x14\n" +
 	"\x05graph\x18\x01 \x01(\tR\x05graph\x120\n" +
 	"\acommand\x18\x02 \x01(\v2\x16.quire.v1.GraphCommandR\acommandB\x06\n" +
-	"\x04kind\"t\n" +
+	"\x04kind\"\xbf\x01\n" +
 	"\x0eCommitResponse\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\x04R\bposition\x12\x17\n" +
 	"\atime_us\x18\x02 \x01(\x04R\x06timeUs\x12-\n" +
-	"\areplies\x18\x03 \x03(\v2\x13.quire.v1.PartReplyR\areplies\"\x82\x0f\n" +
+	"\areplies\x18\x03 \x03(\v2\x13.quire.v1.PartReplyR\areplies\x12\x17\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\x120\n" +
+	"\aentries\x18\x05 \x03(\v2\x16.quire.v1.DraftedEntryR\aentries\"N\n" +
+	"\fDraftedEntry\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"\x11\n" +
+	"\x0fRefusalsRequest\"G\n" +
+	"\x10RefusalsResponse\x123\n" +
+	"\brefusals\x18\x01 \x03(\v2\x17.quire.v1.RefusedCommitR\brefusals\"\x9f\x02\n" +
+	"\rRefusedCommit\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x17\n" +
+	"\atime_us\x18\x02 \x01(\x04R\x06timeUs\x127\n" +
+	"\tresources\x18\x03 \x03(\v2\x19.quire.v1.TouchedResourceR\tresources\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x128\n" +
+	"\x05facts\x18\x05 \x03(\v2\".quire.v1.RefusedCommit.FactsEntryR\x05facts\x12\x18\n" +
+	"\amessage\x18\x06 \x01(\tR\amessage\x1a8\n" +
+	"\n" +
+	"FactsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"G\n" +
+	"\x0fTouchedResource\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x17\n" +
+	"\x04name\x18\x02 \x01(\tH\x00R\x04name\x88\x01\x01B\a\n" +
+	"\x05_name\"+\n" +
+	"\x0eHistoryRequest\x12\x19\n" +
+	"\bafter_us\x18\x01 \x01(\x04R\aafterUs\"e\n" +
+	"\x0fHistoryResponse\x12\x1f\n" +
+	"\vinterval_us\x18\x01 \x01(\x04R\n" +
+	"intervalUs\x121\n" +
+	"\asamples\x18\x02 \x03(\v2\x17.quire.v1.HistorySampleR\asamples\"\xa3\x04\n" +
+	"\rHistorySample\x12\x17\n" +
+	"\atime_us\x18\x01 \x01(\x04R\x06timeUs\x12\x18\n" +
+	"\acommits\x18\x02 \x01(\x04R\acommits\x12\x1a\n" +
+	"\brefusals\x18\x03 \x01(\x04R\brefusals\x12\x18\n" +
+	"\aentries\x18\x04 \x01(\x04R\aentries\x12\x1b\n" +
+	"\tlog_bytes\x18\x05 \x01(\x04R\blogBytes\x12\x14\n" +
+	"\x05syncs\x18\x06 \x01(\x04R\x05syncs\x12\x1a\n" +
+	"\brequests\x18\a \x01(\x04R\brequests\x12'\n" +
+	"\rcommit_p99_us\x18\b \x01(\x04H\x00R\vcommitP99Us\x88\x01\x01\x12#\n" +
+	"\vsync_p99_us\x18\t \x01(\x04H\x01R\tsyncP99Us\x88\x01\x01\x12 \n" +
+	"\vconnections\x18\n" +
+	" \x01(\x04R\vconnections\x12!\n" +
+	"\fclient_bytes\x18\v \x01(\x04R\vclientBytes\x12\x15\n" +
+	"\x03lag\x18\f \x01(\x04H\x02R\x03lag\x88\x01\x01\x12/\n" +
+	"\x11oldest_pending_us\x18\r \x01(\x04H\x03R\x0foldestPendingUs\x88\x01\x01\x12+\n" +
+	"\x0fdisk_free_bytes\x18\x0e \x01(\x04H\x04R\rdiskFreeBytes\x88\x01\x01B\x10\n" +
+	"\x0e_commit_p99_usB\x0e\n" +
+	"\f_sync_p99_usB\x06\n" +
+	"\x04_lagB\x14\n" +
+	"\x12_oldest_pending_usB\x12\n" +
+	"\x10_disk_free_bytes\"\x82\x0f\n" +
 	"\tPartReply\x12<\n" +
 	"\bappended\x18\x01 \x01(\v2\x1e.quire.v1.AppendEventsResponseH\x00R\bappended\x126\n" +
 	"\bproduced\x18\x02 \x01(\v2\x18.quire.v1.ProducedRecordH\x00R\bproduced\x12D\n" +
@@ -2137,9 +2763,11 @@ const file_quire_v1_quire_proto_rawDesc = "" +
 	"TickedJobs\x12\x12\n" +
 	"\x04jobs\x18\x01 \x01(\x04R\x04jobs\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04moreB\x06\n" +
-	"\x04kind2D\n" +
+	"\x04kind2\xc7\x01\n" +
 	"\x05Quire\x12;\n" +
-	"\x06Commit\x12\x17.quire.v1.CommitRequest\x1a\x18.quire.v1.CommitResponseb\x06proto3"
+	"\x06Commit\x12\x17.quire.v1.CommitRequest\x1a\x18.quire.v1.CommitResponse\x12A\n" +
+	"\bRefusals\x12\x19.quire.v1.RefusalsRequest\x1a\x1a.quire.v1.RefusalsResponse\x12>\n" +
+	"\aHistory\x12\x18.quire.v1.HistoryRequest\x1a\x19.quire.v1.HistoryResponseb\x06proto3"
 
 var (
 	file_quire_v1_quire_proto_rawDescOnce sync.Once
@@ -2153,137 +2781,155 @@ func file_quire_v1_quire_proto_rawDescGZIP() []byte {
 	return file_quire_v1_quire_proto_rawDescData
 }
 
-var file_quire_v1_quire_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_quire_v1_quire_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_quire_v1_quire_proto_goTypes = []any{
 	(*CommitRequest)(nil),                 // 0: quire.v1.CommitRequest
 	(*CommitPart)(nil),                    // 1: quire.v1.CommitPart
 	(*CommitResponse)(nil),                // 2: quire.v1.CommitResponse
-	(*PartReply)(nil),                     // 3: quire.v1.PartReply
-	(*CommitPart_AppendPart)(nil),         // 4: quire.v1.CommitPart.AppendPart
-	(*CommitPart_UpstreamPart)(nil),       // 5: quire.v1.CommitPart.UpstreamPart
-	(*CommitPart_SaveProjectionPart)(nil), // 6: quire.v1.CommitPart.SaveProjectionPart
-	(*CommitPart_DropProjectionPart)(nil), // 7: quire.v1.CommitPart.DropProjectionPart
-	(*CommitPart_ProducePart)(nil),        // 8: quire.v1.CommitPart.ProducePart
-	(*CommitPart_FetchPart)(nil),          // 9: quire.v1.CommitPart.FetchPart
-	(*CommitPart_EachPart)(nil),           // 10: quire.v1.CommitPart.EachPart
-	(*CommitPart_TickPart)(nil),           // 11: quire.v1.CommitPart.TickPart
-	(*CommitPart_GraphPart)(nil),          // 12: quire.v1.CommitPart.GraphPart
-	(*PartReply_EnqueuedJob)(nil),         // 13: quire.v1.PartReply.EnqueuedJob
-	(*PartReply_AckedJob)(nil),            // 14: quire.v1.PartReply.AckedJob
-	(*PartReply_FailedJob)(nil),           // 15: quire.v1.PartReply.FailedJob
-	(*PartReply_SnoozedJob)(nil),          // 16: quire.v1.PartReply.SnoozedJob
-	(*PartReply_ExtendedJob)(nil),         // 17: quire.v1.PartReply.ExtendedJob
-	(*PartReply_ChangedJob)(nil),          // 18: quire.v1.PartReply.ChangedJob
-	(*PartReply_EachReply)(nil),           // 19: quire.v1.PartReply.EachReply
-	(*PartReply_TickedJobs)(nil),          // 20: quire.v1.PartReply.TickedJobs
-	(*ForgetEventsRequest)(nil),           // 21: quire.v1.ForgetEventsRequest
-	(*SetEventRetentionRequest)(nil),      // 22: quire.v1.SetEventRetentionRequest
-	(*PutSubscriptionRequest)(nil),        // 23: quire.v1.PutSubscriptionRequest
-	(*DropSubscriptionRequest)(nil),       // 24: quire.v1.DropSubscriptionRequest
-	(*CreateTopicRequest)(nil),            // 25: quire.v1.CreateTopicRequest
-	(*DeleteTopicRequest)(nil),            // 26: quire.v1.DeleteTopicRequest
-	(*AlterTopicRequest)(nil),             // 27: quire.v1.AlterTopicRequest
-	(*DeleteRecordsRequest)(nil),          // 28: quire.v1.DeleteRecordsRequest
-	(*CommitOffsetRequest)(nil),           // 29: quire.v1.CommitOffsetRequest
-	(*DeleteOffsetRequest)(nil),           // 30: quire.v1.DeleteOffsetRequest
-	(*DeleteGroupRequest)(nil),            // 31: quire.v1.DeleteGroupRequest
-	(*ProtectUnreadRequest)(nil),          // 32: quire.v1.ProtectUnreadRequest
-	(*NewJob)(nil),                        // 33: quire.v1.NewJob
-	(*JobReport)(nil),                     // 34: quire.v1.JobReport
-	(*ChangeJobsRequest_Item)(nil),        // 35: quire.v1.ChangeJobsRequest.Item
-	(*SetQueueRequest)(nil),               // 36: quire.v1.SetQueueRequest
-	(*ClearQueueRequest)(nil),             // 37: quire.v1.ClearQueueRequest
-	(*DestroyQueueRequest)(nil),           // 38: quire.v1.DestroyQueueRequest
-	(*BeginBulkRequest)(nil),              // 39: quire.v1.BeginBulkRequest
-	(*AppendEventsResponse)(nil),          // 40: quire.v1.AppendEventsResponse
-	(*ProducedRecord)(nil),                // 41: quire.v1.ProducedRecord
-	(*CreateTopicResponse)(nil),           // 42: quire.v1.CreateTopicResponse
-	(*DeleteTopicResponse)(nil),           // 43: quire.v1.DeleteTopicResponse
-	(*AlterTopicResponse)(nil),            // 44: quire.v1.AlterTopicResponse
-	(*DeleteRecordsResponse)(nil),         // 45: quire.v1.DeleteRecordsResponse
-	(*CommitOffsetResponse)(nil),          // 46: quire.v1.CommitOffsetResponse
-	(*DeleteOffsetResponse)(nil),          // 47: quire.v1.DeleteOffsetResponse
-	(*DeleteGroupResponse)(nil),           // 48: quire.v1.DeleteGroupResponse
-	(*ProtectUnreadResponse)(nil),         // 49: quire.v1.ProtectUnreadResponse
-	(*FetchJobsResponse)(nil),             // 50: quire.v1.FetchJobsResponse
-	(*SetQueueResponse)(nil),              // 51: quire.v1.SetQueueResponse
-	(*ClearQueueResponse)(nil),            // 52: quire.v1.ClearQueueResponse
-	(*BeginBulkResponse)(nil),             // 53: quire.v1.BeginBulkResponse
-	(*GraphReply)(nil),                    // 54: quire.v1.GraphReply
-	(*JobRefusal)(nil),                    // 55: quire.v1.JobRefusal
-	(*NewEvent)(nil),                      // 56: quire.v1.NewEvent
-	(*EventCondition)(nil),                // 57: quire.v1.EventCondition
-	(*NewRecord)(nil),                     // 58: quire.v1.NewRecord
-	(*GraphCommand)(nil),                  // 59: quire.v1.GraphCommand
+	(*DraftedEntry)(nil),                  // 3: quire.v1.DraftedEntry
+	(*RefusalsRequest)(nil),               // 4: quire.v1.RefusalsRequest
+	(*RefusalsResponse)(nil),              // 5: quire.v1.RefusalsResponse
+	(*RefusedCommit)(nil),                 // 6: quire.v1.RefusedCommit
+	(*TouchedResource)(nil),               // 7: quire.v1.TouchedResource
+	(*HistoryRequest)(nil),                // 8: quire.v1.HistoryRequest
+	(*HistoryResponse)(nil),               // 9: quire.v1.HistoryResponse
+	(*HistorySample)(nil),                 // 10: quire.v1.HistorySample
+	(*PartReply)(nil),                     // 11: quire.v1.PartReply
+	(*CommitPart_AppendPart)(nil),         // 12: quire.v1.CommitPart.AppendPart
+	(*CommitPart_UpstreamPart)(nil),       // 13: quire.v1.CommitPart.UpstreamPart
+	(*CommitPart_SaveProjectionPart)(nil), // 14: quire.v1.CommitPart.SaveProjectionPart
+	(*CommitPart_DropProjectionPart)(nil), // 15: quire.v1.CommitPart.DropProjectionPart
+	(*CommitPart_ProducePart)(nil),        // 16: quire.v1.CommitPart.ProducePart
+	(*CommitPart_FetchPart)(nil),          // 17: quire.v1.CommitPart.FetchPart
+	(*CommitPart_EachPart)(nil),           // 18: quire.v1.CommitPart.EachPart
+	(*CommitPart_TickPart)(nil),           // 19: quire.v1.CommitPart.TickPart
+	(*CommitPart_GraphPart)(nil),          // 20: quire.v1.CommitPart.GraphPart
+	nil,                                   // 21: quire.v1.RefusedCommit.FactsEntry
+	(*PartReply_EnqueuedJob)(nil),         // 22: quire.v1.PartReply.EnqueuedJob
+	(*PartReply_AckedJob)(nil),            // 23: quire.v1.PartReply.AckedJob
+	(*PartReply_FailedJob)(nil),           // 24: quire.v1.PartReply.FailedJob
+	(*PartReply_SnoozedJob)(nil),          // 25: quire.v1.PartReply.SnoozedJob
+	(*PartReply_ExtendedJob)(nil),         // 26: quire.v1.PartReply.ExtendedJob
+	(*PartReply_ChangedJob)(nil),          // 27: quire.v1.PartReply.ChangedJob
+	(*PartReply_EachReply)(nil),           // 28: quire.v1.PartReply.EachReply
+	(*PartReply_TickedJobs)(nil),          // 29: quire.v1.PartReply.TickedJobs
+	(*ForgetEventsRequest)(nil),           // 30: quire.v1.ForgetEventsRequest
+	(*SetEventRetentionRequest)(nil),      // 31: quire.v1.SetEventRetentionRequest
+	(*PutSubscriptionRequest)(nil),        // 32: quire.v1.PutSubscriptionRequest
+	(*DropSubscriptionRequest)(nil),       // 33: quire.v1.DropSubscriptionRequest
+	(*CreateTopicRequest)(nil),            // 34: quire.v1.CreateTopicRequest
+	(*DeleteTopicRequest)(nil),            // 35: quire.v1.DeleteTopicRequest
+	(*AlterTopicRequest)(nil),             // 36: quire.v1.AlterTopicRequest
+	(*DeleteRecordsRequest)(nil),          // 37: quire.v1.DeleteRecordsRequest
+	(*CommitOffsetRequest)(nil),           // 38: quire.v1.CommitOffsetRequest
+	(*DeleteOffsetRequest)(nil),           // 39: quire.v1.DeleteOffsetRequest
+	(*DeleteGroupRequest)(nil),            // 40: quire.v1.DeleteGroupRequest
+	(*ProtectUnreadRequest)(nil),          // 41: quire.v1.ProtectUnreadRequest
+	(*NewJob)(nil),                        // 42: quire.v1.NewJob
+	(*JobReport)(nil),                     // 43: quire.v1.JobReport
+	(*ChangeJobsRequest_Item)(nil),        // 44: quire.v1.ChangeJobsRequest.Item
+	(*SetQueueRequest)(nil),               // 45: quire.v1.SetQueueRequest
+	(*ClearQueueRequest)(nil),             // 46: quire.v1.ClearQueueRequest
+	(*DestroyQueueRequest)(nil),           // 47: quire.v1.DestroyQueueRequest
+	(*BeginBulkRequest)(nil),              // 48: quire.v1.BeginBulkRequest
+	(*AppendEventsResponse)(nil),          // 49: quire.v1.AppendEventsResponse
+	(*ProducedRecord)(nil),                // 50: quire.v1.ProducedRecord
+	(*CreateTopicResponse)(nil),           // 51: quire.v1.CreateTopicResponse
+	(*DeleteTopicResponse)(nil),           // 52: quire.v1.DeleteTopicResponse
+	(*AlterTopicResponse)(nil),            // 53: quire.v1.AlterTopicResponse
+	(*DeleteRecordsResponse)(nil),         // 54: quire.v1.DeleteRecordsResponse
+	(*CommitOffsetResponse)(nil),          // 55: quire.v1.CommitOffsetResponse
+	(*DeleteOffsetResponse)(nil),          // 56: quire.v1.DeleteOffsetResponse
+	(*DeleteGroupResponse)(nil),           // 57: quire.v1.DeleteGroupResponse
+	(*ProtectUnreadResponse)(nil),         // 58: quire.v1.ProtectUnreadResponse
+	(*FetchJobsResponse)(nil),             // 59: quire.v1.FetchJobsResponse
+	(*SetQueueResponse)(nil),              // 60: quire.v1.SetQueueResponse
+	(*ClearQueueResponse)(nil),            // 61: quire.v1.ClearQueueResponse
+	(*BeginBulkResponse)(nil),             // 62: quire.v1.BeginBulkResponse
+	(*GraphReply)(nil),                    // 63: quire.v1.GraphReply
+	(*JobRefusal)(nil),                    // 64: quire.v1.JobRefusal
+	(*NewEvent)(nil),                      // 65: quire.v1.NewEvent
+	(*EventCondition)(nil),                // 66: quire.v1.EventCondition
+	(*NewRecord)(nil),                     // 67: quire.v1.NewRecord
+	(*GraphCommand)(nil),                  // 68: quire.v1.GraphCommand
 }
 var file_quire_v1_quire_proto_depIdxs = []int32{
 	1,  // 0: quire.v1.CommitRequest.parts:type_name -> quire.v1.CommitPart
-	4,  // 1: quire.v1.CommitPart.append:type_name -> quire.v1.CommitPart.AppendPart
-	5,  // 2: quire.v1.CommitPart.upstream:type_name -> quire.v1.CommitPart.UpstreamPart
-	21, // 3: quire.v1.CommitPart.forget:type_name -> quire.v1.ForgetEventsRequest
-	22, // 4: quire.v1.CommitPart.retain_events:type_name -> quire.v1.SetEventRetentionRequest
-	23, // 5: quire.v1.CommitPart.put_subscription:type_name -> quire.v1.PutSubscriptionRequest
-	24, // 6: quire.v1.CommitPart.drop_subscription:type_name -> quire.v1.DropSubscriptionRequest
-	6,  // 7: quire.v1.CommitPart.save_projection:type_name -> quire.v1.CommitPart.SaveProjectionPart
-	7,  // 8: quire.v1.CommitPart.drop_projection:type_name -> quire.v1.CommitPart.DropProjectionPart
-	8,  // 9: quire.v1.CommitPart.produce:type_name -> quire.v1.CommitPart.ProducePart
-	25, // 10: quire.v1.CommitPart.create_topic:type_name -> quire.v1.CreateTopicRequest
-	26, // 11: quire.v1.CommitPart.delete_topic:type_name -> quire.v1.DeleteTopicRequest
-	27, // 12: quire.v1.CommitPart.alter_topic:type_name -> quire.v1.AlterTopicRequest
-	28, // 13: quire.v1.CommitPart.delete_records:type_name -> quire.v1.DeleteRecordsRequest
-	29, // 14: quire.v1.CommitPart.commit_offset:type_name -> quire.v1.CommitOffsetRequest
-	30, // 15: quire.v1.CommitPart.delete_offset:type_name -> quire.v1.DeleteOffsetRequest
-	31, // 16: quire.v1.CommitPart.delete_group:type_name -> quire.v1.DeleteGroupRequest
-	32, // 17: quire.v1.CommitPart.protect_unread:type_name -> quire.v1.ProtectUnreadRequest
-	33, // 18: quire.v1.CommitPart.enqueue:type_name -> quire.v1.NewJob
-	9,  // 19: quire.v1.CommitPart.fetch:type_name -> quire.v1.CommitPart.FetchPart
-	34, // 20: quire.v1.CommitPart.report:type_name -> quire.v1.JobReport
-	35, // 21: quire.v1.CommitPart.change:type_name -> quire.v1.ChangeJobsRequest.Item
-	36, // 22: quire.v1.CommitPart.set_queue:type_name -> quire.v1.SetQueueRequest
-	37, // 23: quire.v1.CommitPart.clear:type_name -> quire.v1.ClearQueueRequest
-	38, // 24: quire.v1.CommitPart.destroy:type_name -> quire.v1.DestroyQueueRequest
-	39, // 25: quire.v1.CommitPart.bulk:type_name -> quire.v1.BeginBulkRequest
-	10, // 26: quire.v1.CommitPart.each:type_name -> quire.v1.CommitPart.EachPart
-	11, // 27: quire.v1.CommitPart.tick:type_name -> quire.v1.CommitPart.TickPart
-	12, // 28: quire.v1.CommitPart.graph:type_name -> quire.v1.CommitPart.GraphPart
-	3,  // 29: quire.v1.CommitResponse.replies:type_name -> quire.v1.PartReply
-	40, // 30: quire.v1.PartReply.appended:type_name -> quire.v1.AppendEventsResponse
-	41, // 31: quire.v1.PartReply.produced:type_name -> quire.v1.ProducedRecord
-	42, // 32: quire.v1.PartReply.topic_created:type_name -> quire.v1.CreateTopicResponse
-	43, // 33: quire.v1.PartReply.topic_deleted:type_name -> quire.v1.DeleteTopicResponse
-	44, // 34: quire.v1.PartReply.topic_altered:type_name -> quire.v1.AlterTopicResponse
-	45, // 35: quire.v1.PartReply.records_deleted:type_name -> quire.v1.DeleteRecordsResponse
-	46, // 36: quire.v1.PartReply.offset_committed:type_name -> quire.v1.CommitOffsetResponse
-	47, // 37: quire.v1.PartReply.offset_deleted:type_name -> quire.v1.DeleteOffsetResponse
-	48, // 38: quire.v1.PartReply.group_deleted:type_name -> quire.v1.DeleteGroupResponse
-	49, // 39: quire.v1.PartReply.unread_protected:type_name -> quire.v1.ProtectUnreadResponse
-	13, // 40: quire.v1.PartReply.enqueued:type_name -> quire.v1.PartReply.EnqueuedJob
-	50, // 41: quire.v1.PartReply.fetched:type_name -> quire.v1.FetchJobsResponse
-	14, // 42: quire.v1.PartReply.acked:type_name -> quire.v1.PartReply.AckedJob
-	15, // 43: quire.v1.PartReply.failed:type_name -> quire.v1.PartReply.FailedJob
-	16, // 44: quire.v1.PartReply.snoozed:type_name -> quire.v1.PartReply.SnoozedJob
-	17, // 45: quire.v1.PartReply.extended:type_name -> quire.v1.PartReply.ExtendedJob
-	18, // 46: quire.v1.PartReply.changed:type_name -> quire.v1.PartReply.ChangedJob
-	51, // 47: quire.v1.PartReply.queue_set:type_name -> quire.v1.SetQueueResponse
-	52, // 48: quire.v1.PartReply.cleared:type_name -> quire.v1.ClearQueueResponse
-	53, // 49: quire.v1.PartReply.bulk_begun:type_name -> quire.v1.BeginBulkResponse
-	19, // 50: quire.v1.PartReply.each:type_name -> quire.v1.PartReply.EachReply
-	20, // 51: quire.v1.PartReply.ticked:type_name -> quire.v1.PartReply.TickedJobs
-	54, // 52: quire.v1.PartReply.graph:type_name -> quire.v1.GraphReply
-	55, // 53: quire.v1.PartReply.refused:type_name -> quire.v1.JobRefusal
-	56, // 54: quire.v1.CommitPart.AppendPart.events:type_name -> quire.v1.NewEvent
-	57, // 55: quire.v1.CommitPart.AppendPart.conditions:type_name -> quire.v1.EventCondition
-	58, // 56: quire.v1.CommitPart.ProducePart.record:type_name -> quire.v1.NewRecord
-	1,  // 57: quire.v1.CommitPart.EachPart.parts:type_name -> quire.v1.CommitPart
-	59, // 58: quire.v1.CommitPart.GraphPart.command:type_name -> quire.v1.GraphCommand
-	3,  // 59: quire.v1.PartReply.EachReply.replies:type_name -> quire.v1.PartReply
-	0,  // 60: quire.v1.Quire.Commit:input_type -> quire.v1.CommitRequest
-	2,  // 61: quire.v1.Quire.Commit:output_type -> quire.v1.CommitResponse
-	61, // [61:62] is the sub-list for method output_type
-	60, // [60:61] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	12, // 1: quire.v1.CommitPart.append:type_name -> quire.v1.CommitPart.AppendPart
+	13, // 2: quire.v1.CommitPart.upstream:type_name -> quire.v1.CommitPart.UpstreamPart
+	30, // 3: quire.v1.CommitPart.forget:type_name -> quire.v1.ForgetEventsRequest
+	31, // 4: quire.v1.CommitPart.retain_events:type_name -> quire.v1.SetEventRetentionRequest
+	32, // 5: quire.v1.CommitPart.put_subscription:type_name -> quire.v1.PutSubscriptionRequest
+	33, // 6: quire.v1.CommitPart.drop_subscription:type_name -> quire.v1.DropSubscriptionRequest
+	14, // 7: quire.v1.CommitPart.save_projection:type_name -> quire.v1.CommitPart.SaveProjectionPart
+	15, // 8: quire.v1.CommitPart.drop_projection:type_name -> quire.v1.CommitPart.DropProjectionPart
+	16, // 9: quire.v1.CommitPart.produce:type_name -> quire.v1.CommitPart.ProducePart
+	34, // 10: quire.v1.CommitPart.create_topic:type_name -> quire.v1.CreateTopicRequest
+	35, // 11: quire.v1.CommitPart.delete_topic:type_name -> quire.v1.DeleteTopicRequest
+	36, // 12: quire.v1.CommitPart.alter_topic:type_name -> quire.v1.AlterTopicRequest
+	37, // 13: quire.v1.CommitPart.delete_records:type_name -> quire.v1.DeleteRecordsRequest
+	38, // 14: quire.v1.CommitPart.commit_offset:type_name -> quire.v1.CommitOffsetRequest
+	39, // 15: quire.v1.CommitPart.delete_offset:type_name -> quire.v1.DeleteOffsetRequest
+	40, // 16: quire.v1.CommitPart.delete_group:type_name -> quire.v1.DeleteGroupRequest
+	41, // 17: quire.v1.CommitPart.protect_unread:type_name -> quire.v1.ProtectUnreadRequest
+	42, // 18: quire.v1.CommitPart.enqueue:type_name -> quire.v1.NewJob
+	17, // 19: quire.v1.CommitPart.fetch:type_name -> quire.v1.CommitPart.FetchPart
+	43, // 20: quire.v1.CommitPart.report:type_name -> quire.v1.JobReport
+	44, // 21: quire.v1.CommitPart.change:type_name -> quire.v1.ChangeJobsRequest.Item
+	45, // 22: quire.v1.CommitPart.set_queue:type_name -> quire.v1.SetQueueRequest
+	46, // 23: quire.v1.CommitPart.clear:type_name -> quire.v1.ClearQueueRequest
+	47, // 24: quire.v1.CommitPart.destroy:type_name -> quire.v1.DestroyQueueRequest
+	48, // 25: quire.v1.CommitPart.bulk:type_name -> quire.v1.BeginBulkRequest
+	18, // 26: quire.v1.CommitPart.each:type_name -> quire.v1.CommitPart.EachPart
+	19, // 27: quire.v1.CommitPart.tick:type_name -> quire.v1.CommitPart.TickPart
+	20, // 28: quire.v1.CommitPart.graph:type_name -> quire.v1.CommitPart.GraphPart
+	11, // 29: quire.v1.CommitResponse.replies:type_name -> quire.v1.PartReply
+	3,  // 30: quire.v1.CommitResponse.entries:type_name -> quire.v1.DraftedEntry
+	6,  // 31: quire.v1.RefusalsResponse.refusals:type_name -> quire.v1.RefusedCommit
+	7,  // 32: quire.v1.RefusedCommit.resources:type_name -> quire.v1.TouchedResource
+	21, // 33: quire.v1.RefusedCommit.facts:type_name -> quire.v1.RefusedCommit.FactsEntry
+	10, // 34: quire.v1.HistoryResponse.samples:type_name -> quire.v1.HistorySample
+	49, // 35: quire.v1.PartReply.appended:type_name -> quire.v1.AppendEventsResponse
+	50, // 36: quire.v1.PartReply.produced:type_name -> quire.v1.ProducedRecord
+	51, // 37: quire.v1.PartReply.topic_created:type_name -> quire.v1.CreateTopicResponse
+	52, // 38: quire.v1.PartReply.topic_deleted:type_name -> quire.v1.DeleteTopicResponse
+	53, // 39: quire.v1.PartReply.topic_altered:type_name -> quire.v1.AlterTopicResponse
+	54, // 40: quire.v1.PartReply.records_deleted:type_name -> quire.v1.DeleteRecordsResponse
+	55, // 41: quire.v1.PartReply.offset_committed:type_name -> quire.v1.CommitOffsetResponse
+	56, // 42: quire.v1.PartReply.offset_deleted:type_name -> quire.v1.DeleteOffsetResponse
+	57, // 43: quire.v1.PartReply.group_deleted:type_name -> quire.v1.DeleteGroupResponse
+	58, // 44: quire.v1.PartReply.unread_protected:type_name -> quire.v1.ProtectUnreadResponse
+	22, // 45: quire.v1.PartReply.enqueued:type_name -> quire.v1.PartReply.EnqueuedJob
+	59, // 46: quire.v1.PartReply.fetched:type_name -> quire.v1.FetchJobsResponse
+	23, // 47: quire.v1.PartReply.acked:type_name -> quire.v1.PartReply.AckedJob
+	24, // 48: quire.v1.PartReply.failed:type_name -> quire.v1.PartReply.FailedJob
+	25, // 49: quire.v1.PartReply.snoozed:type_name -> quire.v1.PartReply.SnoozedJob
+	26, // 50: quire.v1.PartReply.extended:type_name -> quire.v1.PartReply.ExtendedJob
+	27, // 51: quire.v1.PartReply.changed:type_name -> quire.v1.PartReply.ChangedJob
+	60, // 52: quire.v1.PartReply.queue_set:type_name -> quire.v1.SetQueueResponse
+	61, // 53: quire.v1.PartReply.cleared:type_name -> quire.v1.ClearQueueResponse
+	62, // 54: quire.v1.PartReply.bulk_begun:type_name -> quire.v1.BeginBulkResponse
+	28, // 55: quire.v1.PartReply.each:type_name -> quire.v1.PartReply.EachReply
+	29, // 56: quire.v1.PartReply.ticked:type_name -> quire.v1.PartReply.TickedJobs
+	63, // 57: quire.v1.PartReply.graph:type_name -> quire.v1.GraphReply
+	64, // 58: quire.v1.PartReply.refused:type_name -> quire.v1.JobRefusal
+	65, // 59: quire.v1.CommitPart.AppendPart.events:type_name -> quire.v1.NewEvent
+	66, // 60: quire.v1.CommitPart.AppendPart.conditions:type_name -> quire.v1.EventCondition
+	67, // 61: quire.v1.CommitPart.ProducePart.record:type_name -> quire.v1.NewRecord
+	1,  // 62: quire.v1.CommitPart.EachPart.parts:type_name -> quire.v1.CommitPart
+	68, // 63: quire.v1.CommitPart.GraphPart.command:type_name -> quire.v1.GraphCommand
+	11, // 64: quire.v1.PartReply.EachReply.replies:type_name -> quire.v1.PartReply
+	0,  // 65: quire.v1.Quire.Commit:input_type -> quire.v1.CommitRequest
+	4,  // 66: quire.v1.Quire.Refusals:input_type -> quire.v1.RefusalsRequest
+	8,  // 67: quire.v1.Quire.History:input_type -> quire.v1.HistoryRequest
+	2,  // 68: quire.v1.Quire.Commit:output_type -> quire.v1.CommitResponse
+	5,  // 69: quire.v1.Quire.Refusals:output_type -> quire.v1.RefusalsResponse
+	9,  // 70: quire.v1.Quire.History:output_type -> quire.v1.HistoryResponse
+	68, // [68:71] is the sub-list for method output_type
+	65, // [65:68] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_quire_v1_quire_proto_init() }
@@ -2325,7 +2971,9 @@ func file_quire_v1_quire_proto_init() {
 		(*CommitPart_Tick)(nil),
 		(*CommitPart_Graph)(nil),
 	}
-	file_quire_v1_quire_proto_msgTypes[3].OneofWrappers = []any{
+	file_quire_v1_quire_proto_msgTypes[7].OneofWrappers = []any{}
+	file_quire_v1_quire_proto_msgTypes[10].OneofWrappers = []any{}
+	file_quire_v1_quire_proto_msgTypes[11].OneofWrappers = []any{
 		(*PartReply_Appended)(nil),
 		(*PartReply_Produced)(nil),
 		(*PartReply_TopicCreated)(nil),
@@ -2351,15 +2999,15 @@ func file_quire_v1_quire_proto_init() {
 		(*PartReply_Graph)(nil),
 		(*PartReply_Refused)(nil),
 	}
-	file_quire_v1_quire_proto_msgTypes[9].OneofWrappers = []any{}
-	file_quire_v1_quire_proto_msgTypes[15].OneofWrappers = []any{}
+	file_quire_v1_quire_proto_msgTypes[17].OneofWrappers = []any{}
+	file_quire_v1_quire_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quire_v1_quire_proto_rawDesc), len(file_quire_v1_quire_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

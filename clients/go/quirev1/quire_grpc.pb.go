@@ -1,4 +1,5 @@
-// Commits over all models: events, topics, jobs and graphs.
+// Commits over all models: events, topics, jobs and graphs. The last refusals, and figures of the
+// last hour.
 //
 // docs/grpc.md has examples and lists the reasons of errors (google.rpc.ErrorInfo).
 
@@ -23,14 +24,16 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Quire_Commit_FullMethodName = "/quire.v1.Quire/Commit"
+	Quire_Commit_FullMethodName   = "/quire.v1.Quire/Commit"
+	Quire_Refusals_FullMethodName = "/quire.v1.Quire/Refusals"
+	Quire_History_FullMethodName  = "/quire.v1.Quire/History"
 )
 
 // QuireClient is the client API for Quire service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Calls that concern all models.
+// Commits of any models, and what the server knows of itself.
 type QuireClient interface {
 	// Commits parts of any models: all of them, or none. Responds once the commit is as durable as
 	// the database promises.
@@ -38,6 +41,12 @@ type QuireClient interface {
 	// A refused part refuses the commit. The metadata of the error then has `part`, the index of the
 	// part from 0, besides the facts of its reason.
 	Commit(ctx context.Context, in *CommitRequest, opts ...grpc.CallOption) (*CommitResponse, error)
+	// Returns the last refused commits of this server, newest first: at most 200, without dry runs,
+	// and without data of the commits except names. A client sees those of resources that it may
+	// read.
+	Refusals(ctx context.Context, in *RefusalsRequest, opts ...grpc.CallOption) (*RefusalsResponse, error)
+	// Returns figures of the last hour. The samples have sums over all objects, and no names.
+	History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error)
 }
 
 type quireClient struct {
@@ -58,11 +67,31 @@ func (c *quireClient) Commit(ctx context.Context, in *CommitRequest, opts ...grp
 	return out, nil
 }
 
+func (c *quireClient) Refusals(ctx context.Context, in *RefusalsRequest, opts ...grpc.CallOption) (*RefusalsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RefusalsResponse)
+	err := c.cc.Invoke(ctx, Quire_Refusals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *quireClient) History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HistoryResponse)
+	err := c.cc.Invoke(ctx, Quire_History_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // QuireServer is the server API for Quire service.
 // All implementations must embed UnimplementedQuireServer
 // for forward compatibility.
 //
-// Calls that concern all models.
+// Commits of any models, and what the server knows of itself.
 type QuireServer interface {
 	// Commits parts of any models: all of them, or none. Responds once the commit is as durable as
 	// the database promises.
@@ -70,6 +99,12 @@ type QuireServer interface {
 	// A refused part refuses the commit. The metadata of the error then has `part`, the index of the
 	// part from 0, besides the facts of its reason.
 	Commit(context.Context, *CommitRequest) (*CommitResponse, error)
+	// Returns the last refused commits of this server, newest first: at most 200, without dry runs,
+	// and without data of the commits except names. A client sees those of resources that it may
+	// read.
+	Refusals(context.Context, *RefusalsRequest) (*RefusalsResponse, error)
+	// Returns figures of the last hour. The samples have sums over all objects, and no names.
+	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
 	mustEmbedUnimplementedQuireServer()
 }
 
@@ -82,6 +117,12 @@ type UnimplementedQuireServer struct{}
 
 func (UnimplementedQuireServer) Commit(context.Context, *CommitRequest) (*CommitResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Commit not implemented")
+}
+func (UnimplementedQuireServer) Refusals(context.Context, *RefusalsRequest) (*RefusalsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Refusals not implemented")
+}
+func (UnimplementedQuireServer) History(context.Context, *HistoryRequest) (*HistoryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method History not implemented")
 }
 func (UnimplementedQuireServer) mustEmbedUnimplementedQuireServer() {}
 func (UnimplementedQuireServer) testEmbeddedByValue()               {}
@@ -122,6 +163,42 @@ func _Quire_Commit_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Quire_Refusals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RefusalsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuireServer).Refusals(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Quire_Refusals_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuireServer).Refusals(ctx, req.(*RefusalsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Quire_History_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HistoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QuireServer).History(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Quire_History_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QuireServer).History(ctx, req.(*HistoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Quire_ServiceDesc is the grpc.ServiceDesc for Quire service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -132,6 +209,14 @@ var Quire_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Commit",
 			Handler:    _Quire_Commit_Handler,
+		},
+		{
+			MethodName: "Refusals",
+			Handler:    _Quire_Refusals_Handler,
+		},
+		{
+			MethodName: "History",
+			Handler:    _Quire_History_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

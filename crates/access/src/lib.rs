@@ -29,6 +29,7 @@
 //! * [`ServedDatabase`] and [`Session`]: who a client is, and the database as it may use it.
 //! * [`TokenVerifier`]: bearer tokens of an OpenID provider, and the sign-in of browsers there.
 //! * [`SessionCache`]: the session of a request by its `Authorization` fields.
+//! * [`LocalRead`]: reads that a node of a cluster answers, whichever node leads.
 //! * [`BrowserSessions`]: sessions that browsers present as a cookie.
 //! * [`Forwarder`]: requests that a node of a cluster forwards to the leader.
 //! * [`BoxedFuture`]: a server's future.
@@ -61,6 +62,7 @@ mod browser_sessions;
 mod connection;
 mod fetch_turns;
 mod forwarding;
+mod local_read;
 mod oidc;
 mod quotas;
 mod records;
@@ -93,6 +95,7 @@ pub use halves::{StreamReader, StreamWriter};
 pub use handles::{LOG_HANDLES, raise_handle_limit, share_out};
 pub use listener::{Admission, EstablishedConnection, Listener, check_address};
 pub use live::LiveSettings;
+pub use local_read::{LocalRead, LocalReadError};
 pub use oidc::{
     LOGIN, LoginAnswer, LoginError, LoginSettings, OidcSettings, PreparedLogin, ProviderLogin, RoleMapping,
     TokenVerifier,

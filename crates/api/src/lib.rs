@@ -31,6 +31,8 @@ mod table;
 mod facts;
 mod failure;
 
+mod history;
+
 mod page;
 
 mod schema;
@@ -45,6 +47,7 @@ pub mod samples;
 pub use code::{Code, GrpcCode, KafkaCode};
 pub use facts::{FactValue, FailureFact, TimeUnit};
 pub use failure::Failure;
+pub use history::MetricsHistory;
 pub use meter::{METERED_BYTES, list, metered};
 pub use page::{ListPage, NoFacts};
 pub use table::{

@@ -148,7 +148,7 @@ impl Servers {
         }
         let grpc = quire_grpc::Server::bind_with(database.clone(), wanted.grpc.address.clone(), settings.grpc);
         let grpc = runtime.block_on(grpc).map_err(|error| not_bound(&wanted.grpc, "--grpc", &error))?;
-        let grpc = grpc.with_statement_turns(statements);
+        let grpc = grpc.with_statement_turns(statements).with_history(http.history());
         let mut grpc = tokens.into_iter().fold(grpc.with_budget(budget.clone()), quire_grpc::Server::with_tokens);
         let grpc_tls = tls_of(&wanted.grpc)?;
         if let Some(tls) = grpc_tls.clone() {

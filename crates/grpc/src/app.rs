@@ -13,6 +13,7 @@ use std::sync::Arc;
 use quire::Database;
 use quire_access::budget::{BudgetCaller, running_caller};
 use quire_access::{BoundedRequest, FetchTurns, ReadTurns, ServedDatabase, Session, StatementTurns};
+use quire_api::MetricsHistory;
 use tokio::sync::{mpsc, watch};
 use tonic::Status;
 
@@ -58,6 +59,8 @@ pub(crate) struct ServiceComponents {
     fetching: FetchTurns,
     /// The turns of SQL statements.
     statements: StatementTurns,
+    /// The figures of the last hour.
+    history: Arc<MetricsHistory>,
     /// Whether the server is stopping: streams then end.
     closed: watch::Receiver<bool>,
     _hold: DatabaseHold,
@@ -68,12 +71,23 @@ impl ServiceComponents {
         served: ServedDatabase,
         server: BudgetCaller,
         statements: StatementTurns,
+        history: Arc<MetricsHistory>,
         closed: watch::Receiver<bool>,
         hold: DatabaseHold,
     ) -> Arc<Self> {
         let (unpacking, pages) = (ReadTurns::of_decompression(), ReadTurns::of_batches());
         let fetching = FetchTurns::default();
-        Arc::new(ServiceComponents { served, server, unpacking, pages, fetching, statements, closed, _hold: hold })
+        Arc::new(ServiceComponents {
+            served,
+            server,
+            unpacking,
+            pages,
+            fetching,
+            statements,
+            history,
+            closed,
+            _hold: hold,
+        })
     }
 
     /// The sessions.
@@ -109,7 +123,8 @@ impl App {
         let served = ServedDatabase::new(database);
         let session = served.session(&quire_access::Credential::Absent).expect("access control is disabled");
         let database = served.of(&session);
-        let components = ServiceComponents::new(served, server, StatementTurns::default(), closed, hold);
+        let components =
+            ServiceComponents::new(served, server, StatementTurns::default(), Arc::default(), closed, hold);
         (Arc::new(App { database, session: Some(session), components }), end)
     }
 
@@ -149,18 +164,23 @@ impl App {
         &self.components.statements
     }
 
+    /// The figures of the last hour.
+    pub(crate) fn history(&self) -> &MetricsHistory {
+        &self.components.history
+    }
+
     /// Returns the components with the database of a request.
     pub(crate) fn within(&self, request: &BoundedRequest) -> Arc<Self> {
         let (database, session) = (request.database().clone(), self.session.clone());
         Arc::new(App { database, session, components: Arc::clone(&self.components) })
     }
 
-    /// Waits until the server is stopping, or this node of a cluster does not lead. Returns the
-    /// status of a stream that ends then.
+    /// Waits until the server is stopping, or this node of a cluster does not lead and does not
+    /// answer the call for itself. Returns the status of a stream that ends then.
     pub(crate) async fn closing(&self) -> Status {
         tokio::select! {
             () = closing(self.components.closed.clone()) => stopping(),
-            () = self.components.served.deposed() => not_leader(self.owner()),
+            () = self.components.served.deposed(self.session.as_ref()) => not_leader(self.owner()),
         }
     }
 

@@ -23,7 +23,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The headers of a response that a page may read.
 const EXPOSED: HeaderValue =
-    HeaderValue::from_static("grpc-status, grpc-message, grpc-status-details-bin, idempotent-replay");
+    HeaderValue::from_static("grpc-status, grpc-message, grpc-status-details-bin, idempotent-replay, quire-position");
 
 /// The names of this server and the origins that it allows; see the module.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use tonic::service::Routes;
 
 use crate::app::ServiceComponents;
 use crate::connections::CallOrigin;
-use crate::{error, forwarding, linearizable};
+use crate::{error, forwarding, linearizable, local_read};
 
 /// The calls in which a client sends messages at any time.
 const CLIENT_STREAMS: [&str; 2] = ["/quire.v1.Jobs/Work", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];
@@ -61,7 +61,12 @@ impl Service<Request<Body>> for Calls {
             progress: MessageProgress { is_stream, ..MessageProgress::default() },
             deadline: ArrivalDeadline::default(),
         };
-        let forwarding = forwarding::forwarding_of(&self.components, request.uri().path(), &origin).cloned();
+        let local_read = match local_read::of_call(request.uri().path(), request.headers()) {
+            Ok(local_read) => local_read,
+            Err(status) => return Box::pin(async move { Ok(status.into_http()) }),
+        };
+        let (path, metadata) = (request.uri().path(), request.headers());
+        let forwarding = forwarding::forwarding_of(&self.components, path, metadata, &origin).cloned();
         match forwarding {
             Some(forwarding) => {
                 let (components, request) =
@@ -75,8 +80,17 @@ impl Service<Request<Body>> for Calls {
                     let status = error::not_leader(self.components.served().owner());
                     return Box::pin(async move { Ok(status.into_http()) });
                 }
-                let confirmation = linearizable::confirmation(&self.components, request.uri().path());
+                let confirmation = match local_read {
+                    Some(_) => None,
+                    None => linearizable::confirmation(&self.components, request.uri().path()),
+                };
                 let handling = self.routes.call(request.map(messages));
+                if let Some(read) = local_read {
+                    let components = Arc::clone(&self.components);
+                    return Box::pin(
+                        async move { local_read::answer(read, components.served().owner(), handling).await },
+                    );
+                }
                 Box::pin(async move {
                     if let Some(confirmation) = confirmation
                         && let Err(error) = confirmation.await

@@ -11,14 +11,14 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use quire::events::SelectRefusal;
-use quire::{CommitRefusal, Reason, UnknownBlock, jobs};
+use quire::{CommitRefusal, Position, Reason, UnknownBlock, jobs};
 use quire_access::AuthenticationError;
 use quire_access::budget::BudgetRefusal;
 use quire_api::{Code, FactValue, Failure, FailureFact, TimeUnit};
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt};
 
-use crate::proto::JobRefusal;
+use crate::proto::{JobRefusal, RefusedCommit};
 
 /// The domain of the reasons.
 const DOMAIN: &str = "quire";
@@ -54,6 +54,13 @@ pub(crate) fn refused(refused: &CommitRefusal) -> Status {
 /// Converts a refused commit of parts of any models, with the part's index.
 pub(crate) fn refused_in_part(refused: &CommitRefusal) -> Status {
     status(Failure::of_commit(refused, TimeUnit::Micros, "part"))
+}
+
+/// Describes a commit that was refused, as [`refused_in_part`] did. The caller adds the rest.
+pub(crate) fn refused_commit(refused: &CommitRefusal) -> RefusedCommit {
+    let Failure { code, message, facts } = Failure::of_commit(refused, TimeUnit::Micros, "part");
+    let reason = code.reason().to_owned();
+    RefusedCommit { reason, message, facts: shown(facts), ..RefusedCommit::default() }
 }
 
 /// Converts a refused commit of records, with the record's index.
@@ -218,6 +225,11 @@ pub(crate) fn too_costly_so_far(error: &quire::Error, field: &'static str, posit
     let mut failure = Failure::of_error(error).with(field, position);
     failure.message += &format!("; nothing matches so far, continue with {field} = {position}");
     status(failure)
+}
+
+/// A local read of a position that this node has not published in time.
+pub(crate) fn ahead_of_log(message: impl Into<String>, at: Position) -> Status {
+    status(Failure::new(Code::AheadOfLog, message).with("at", at.get()))
 }
 
 /// A missing resource.

@@ -21,12 +21,13 @@ use quire_access::{BoxedFuture, ForwardOrigin, ForwardRefusal, Forwarder, Leader
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
-use tonic::codegen::http::{HeaderName, Request, Response, Uri, Version};
+use tonic::codegen::http::{HeaderMap, HeaderName, Request, Response, Uri, Version};
 
 use crate::app::ServiceComponents;
 use crate::connections::CallOrigin;
 use crate::error::{self, failed, not_leader};
 use crate::linearizable::is_read;
+use crate::local_read::QUIRE_READ;
 use crate::sessions::trailers;
 
 /// The calls that a leader answers. A node answers others, such as reflection, for itself.
@@ -39,10 +40,11 @@ const OF_THIS_NODE: [HeaderName; 4] = [COOKIE, HOST, ORIGIN, HeaderName::from_st
 pub(crate) fn forwarding_of<'c>(
     components: &'c ServiceComponents,
     path: &str,
+    metadata: &HeaderMap,
     origin: &CallOrigin,
 ) -> Option<&'c Forwarder> {
-    let is_of_leader = path.starts_with(OF_LEADER) && !origin.identity.is_forwarded;
-    components.served().forwarding().filter(|_| is_of_leader)
+    let is_of_leader = path.starts_with(OF_LEADER) && !metadata.contains_key(QUIRE_READ);
+    components.served().forwarding().filter(|_| is_of_leader && !origin.identity.is_forwarded)
 }
 
 /// Answers a call by the leader.

@@ -111,7 +111,9 @@ mod tests {
     ];
 
     /// The methods that only read.
-    const READS: [&str; 30] = [
+    const READS: [&str; 32] = [
+        "Quire/Refusals",
+        "Quire/History",
         "Events/Read",
         "Events/Subscribe",
         "Events/Head",

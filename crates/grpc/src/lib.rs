@@ -34,6 +34,7 @@ mod connections;
 mod counted;
 mod forwarding;
 mod linearizable;
+mod local_read;
 mod metering;
 mod server;
 mod sessions;

@@ -7,11 +7,12 @@ use quire::ClusterChange;
 use crate::app::ServiceComponents;
 
 /// The calls that read.
-const READS: [&str; 29] = [
+const READS: [&str; 32] = [
     "Events/Head",
     "Events/ListSubscriptions",
     "Events/Read",
     "Events/Subscribe",
+    "Events/Upstream",
     "Graph/Changes",
     "Graph/Components",
     "Graph/Degree",
@@ -31,6 +32,8 @@ const READS: [&str; 29] = [
     "Jobs/Queues",
     "Jobs/Search",
     "Jobs/Subscribe",
+    "Quire/History",
+    "Quire/Refusals",
     "Sql/Query",
     "Streams/DescribeGroup",
     "Streams/DescribeTopic",
@@ -59,13 +62,12 @@ mod tests {
     use crate::services::DESCRIPTORS;
 
     /// The calls that commit, and the one that continues from an offset that its group committed.
-    const COMMITS: [&str; 28] = [
+    const COMMITS: [&str; 27] = [
         "Events/Append",
         "Events/DropSubscription",
         "Events/Forget",
         "Events/PutSubscription",
         "Events/SetRetention",
-        "Events/Upstream",
         "Graph/Commit",
         "Jobs/BeginBulk",
         "Jobs/Change",

@@ -14,6 +14,7 @@ use quire_access::{
     BoxedFuture, ConnectionCounters, ConnectionLimits, Forwarder, ListenAddress, Listener, ServedDatabase, ServerTls,
     StatementTurns, TlsProtocol, TokenVerifier, Traffic,
 };
+use quire_api::MetricsHistory;
 use tokio::sync::watch;
 use tonic_web::GrpcWebLayer;
 
@@ -50,6 +51,7 @@ pub struct Server {
     traffic: Arc<Traffic>,
     budget: ByteBudget,
     statements: StatementTurns,
+    history: Arc<MetricsHistory>,
     is_audited: bool,
     tokens: Option<Arc<TokenVerifier>>,
     forwarding: Option<Forwarder>,
@@ -82,6 +84,7 @@ impl Server {
             traffic,
             budget,
             statements,
+            history: Arc::default(),
             is_audited: true,
             tokens: None,
             forwarding: None,
@@ -113,6 +116,12 @@ impl Server {
     /// Shares the turns of SQL statements with other servers, in place of turns of its own.
     pub fn with_statement_turns(self, statements: StatementTurns) -> Self {
         Server { statements, ..self }
+    }
+
+    /// Shows the samples of the last hour that an HTTP server takes. Without them, the server has
+    /// none.
+    pub fn with_history(self, history: Arc<MetricsHistory>) -> Self {
+        Server { history, ..self }
     }
 
     /// Gives every connection TLS.
@@ -170,7 +179,8 @@ impl Server {
         let served = self.tokens.into_iter().fold(served, ServedDatabase::with_tokens);
         let served = self.forwarding.into_iter().fold(served, ServedDatabase::with_forwarding);
         let (audited, caller) = (served.clone(), self.budget.caller(FrontEnd::Grpc, None));
-        let components = ServiceComponents::new(served, caller, self.statements, closed.clone(), hold.clone());
+        let components =
+            ServiceComponents::new(served, caller, self.statements, self.history, closed.clone(), hold.clone());
         let calls = services::routes(&components).await;
         let calls = Calls::new(calls, self.settings.connections.clone(), Arc::clone(&components));
         let calls = SessionCalls::new(MeteredCalls::new(calls, message_bytes_max), components);

@@ -50,6 +50,11 @@ impl<S> SessionCalls<S> {
         let identity = &origin.identity;
         self.components.served().request_session(&identity.sessions, fields, identity.verified.as_ref(), &identity.host)
     }
+
+    /// Whether the leader answers the call, and this node forwards it.
+    fn is_for_leader<B>(&self, request: &Request<B>, origin: &CallOrigin) -> bool {
+        forwarding_of(&self.components, request.uri().path(), request.headers(), origin).is_some()
+    }
 }
 
 impl<S> Service<Request<Body>> for SessionCalls<S>
@@ -73,7 +78,7 @@ where
         let session = match self.session(&request, origin) {
             Ok(session) => session,
             // The leader judges the credential, by the newest rules, and records its refusal.
-            Err(error) if forwarding_of(&self.components, request.uri().path(), origin).is_some() => {
+            Err(error) if self.is_for_leader(&request, origin) => {
                 request.extensions_mut().insert(error);
                 return Box::pin(self.calls.call(request));
             }

@@ -6,15 +6,15 @@ use axum::extract::FromRef;
 use quire::Database;
 use quire_access::budget::ByteBudget;
 use quire_access::{
-    BrowserSessions, FetchTurns, Forwarder, ReadTurns, ServedDatabase, StatementTurns, ThreadTurns, TokenVerifier,
-    Traffic,
+    BrowserSessions, FetchTurns, Forwarder, ReadTurns, ServedDatabase, Session, StatementTurns, ThreadTurns,
+    TokenVerifier, Traffic,
 };
+use quire_api::MetricsHistory;
 use tokio::sync::{Mutex, watch};
 
 use crate::connection;
 use crate::finished::FinishedJobs;
 use crate::memory::ResponseMemory;
-use crate::samples::MetricsHistory;
 
 /// The components behind the routes.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct App {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) finished: FinishedJobs,
     /// The figures of the last hour.
-    pub(crate) history: MetricsHistory,
+    pub(crate) history: Arc<MetricsHistory>,
     /// The turns of waiting fetches.
     pub(crate) fetching: FetchTurns,
     pub(crate) unpacking: ReadTurns,
@@ -72,7 +72,7 @@ impl App {
             served,
             traffic,
             finished,
-            history: MetricsHistory::default(),
+            history: Arc::default(),
             fetching,
             unpacking,
             batches,
@@ -137,13 +137,15 @@ impl App {
     }
 
     /// Waits until the server is stopping, the client of the current request has closed its side,
-    /// its session has ended, or this node of a cluster does not lead. A wait for data then ends.
+    /// its session has ended, or this node of a cluster does not lead and does not answer the
+    /// request for itself. A wait for data then ends.
     pub(crate) async fn closing(&self) {
+        let session = Session::current();
         tokio::select! {
             () = closing(self.closed.clone()) => {}
             () = connection::left() => {}
             () = self.served.current_ended() => {}
-            () = self.served.deposed() => {}
+            () = self.served.deposed(session.as_ref()) => {}
         }
     }
 }

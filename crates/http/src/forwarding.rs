@@ -35,7 +35,7 @@ use quire_access::{
 
 use crate::app::App;
 use crate::error::{self, Problem};
-use crate::local_read::LocalRead;
+use crate::local_read;
 use crate::route_kinds::{is_of_each_node, is_read};
 
 /// Headers about one connection, and those by which this node has checked the client already. This
@@ -58,7 +58,7 @@ const OF_THIS_NODE: [HeaderName; 11] = [
 pub(crate) async fn forward(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let extensions = request.extensions();
     let route = extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let local_read = match LocalRead::of(request.method(), route, request.headers()) {
+    let local_read = match local_read::of_request(request.method(), route, request.headers()) {
         Ok(local_read) => local_read,
         Err(problem) => return problem.into_response(),
     };
@@ -80,7 +80,7 @@ pub(crate) async fn forward(State(app): State<Arc<App>>, request: Request, next:
             Some(_) if !is_local => not_leader(&app).into_response(),
             Some(error) => error::unauthenticated(*error),
             None => match local_read {
-                Some(local_read) => local_read.answer(&app, request, next).await,
+                Some(local_read) => local_read::answer(local_read, &app, request, next).await,
                 None => next.run(request).await,
             },
         },

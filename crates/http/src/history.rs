@@ -16,6 +16,7 @@ use axum::extract::State;
 use quire::tools::Histogram;
 use quire::{Database, DurationCounts, Operation, Resource, Statistics};
 use quire_access::Traffic;
+use quire_api::MetricsHistory;
 use quire_api::reply::{HistoryReply, HistorySample};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -24,7 +25,6 @@ use crate::app::{App, closing};
 use crate::error::Problem;
 use crate::params::Params;
 use crate::response::{JsonResponse, aside};
-use crate::samples::INTERVAL;
 use crate::{groups, queues};
 
 /// The most groups and queues of a sample, and the most committed offsets of the groups together,
@@ -37,7 +37,7 @@ pub(crate) async fn history(State(app): State<Arc<App>>, mut params: Params) -> 
     let after = params.one("after")?.unwrap_or(0);
     params.end()?;
     app.database().check_permission(Resource::DATABASE, Operation::Describe)?;
-    let interval_ms = u64::try_from(INTERVAL.as_millis()).expect("it is short");
+    let interval_ms = u64::try_from(MetricsHistory::INTERVAL.as_millis()).expect("it is short");
     JsonResponse::of(&app.memory, &HistoryReply { interval_ms, samples: app.history.after(after) })
 }
 

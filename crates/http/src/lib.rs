@@ -88,7 +88,6 @@ mod health;
 mod history;
 mod metrics;
 mod process;
-mod samples;
 mod stats;
 
 pub use exposition::{MetricFamily, MetricKind, MetricSample, SampleValue};

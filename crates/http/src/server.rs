@@ -15,13 +15,14 @@ use quire_access::{
     BoxedFuture, ConnectionCounters, ConnectionLimits, Forwarder, ListenAddress, Listener, LiveSettings,
     ServedDatabase, ServerTls, StatementTurns, TlsProtocol, TokenVerifier, Traffic,
 };
+use quire_api::MetricsHistory;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::Settings;
 use crate::app::App;
 use crate::metrics::MetricsSource;
-use crate::{connection, history, routes, samples};
+use crate::{connection, history, routes};
 
 /// The number of connections beyond the limits that are admitted for health and metrics.
 pub(crate) const RESERVE: usize = 16;
@@ -171,6 +172,12 @@ impl Server {
         MetricsSource(Arc::clone(&self.app))
     }
 
+    /// Returns the samples of the last hour, which the server takes while it runs. Other front ends
+    /// show them too.
+    pub fn history(&self) -> Arc<MetricsHistory> {
+        Arc::clone(&self.app.history)
+    }
+
     /// Serves until `shutdown`. Then it accepts no further connection and completes running
     /// requests; a long poll ends at once. It returns after at most a few seconds.
     ///
@@ -192,7 +199,7 @@ impl Server {
         let (closed, budget) = (closing.subscribe(), app.budget.clone());
         let (served, sessions) = (app.served().clone(), Arc::clone(&app.browser_sessions));
         let mut connections = JoinSet::new();
-        connections.spawn(history::keep(Arc::clone(&app), closed.clone(), samples::INTERVAL));
+        connections.spawn(history::keep(Arc::clone(&app), closed.clone(), MetricsHistory::INTERVAL));
         let router = routes::router(app);
         loop {
             tokio::select! {

@@ -274,9 +274,10 @@ impl ServedDatabase {
         }
     }
 
-    /// Waits until this node of a cluster does not lead. It waits forever for a database alone.
-    pub async fn deposed(&self) {
-        if self.owner().cluster_control().is_none() {
+    /// Waits until this node of a cluster does not lead. It waits forever for a database alone, and
+    /// for a session whose reads this node answers.
+    pub async fn deposed(&self, session: Option<&Session>) {
+        if self.owner().cluster_control().is_none() || session.is_some_and(Session::reads_here) {
             return future::pending().await;
         }
         let mut ticks = self.ticks();

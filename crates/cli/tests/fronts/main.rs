@@ -159,7 +159,7 @@ impl Fronts {
 
     fn over_grpc(&mut self, key: Option<&str>, parts: &[PartForms]) -> CommitResult {
         let parts = parts.iter().map(|part| CommitPart { kind: Some(part.message.clone()) }).collect();
-        let mut request = tonic::Request::new(CommitRequest { parts });
+        let mut request = tonic::Request::new(CommitRequest { parts, dry_run: false });
         if let Some(key) = key {
             request.metadata_mut().insert("idempotency-key", key.parse().expect("a key"));
         }

@@ -1,7 +1,7 @@
 //! Converts the replies to the parts of a commit into messages.
 
 use quire::jobs::{self, JobState};
-use quire::{Reply, streams};
+use quire::{DraftedEntry, Reply, streams, tools};
 
 use crate::error::refused_item;
 use crate::graph::message;
@@ -12,8 +12,18 @@ use crate::proto::part_reply::{
 use crate::proto::{
     AlterTopicResponse, AppendEventsResponse, BeginBulkResponse, ClearQueueResponse, CommitOffsetResponse,
     CreateTopicResponse, DeleteGroupResponse, DeleteOffsetResponse, DeleteRecordsResponse, DeleteTopicResponse,
-    FetchJobsResponse, PartReply, ProducedRecord, ProtectUnreadResponse, SetQueueResponse,
+    DraftedEntry as DraftedEntryMessage, FetchJobsResponse, PartReply, ProducedRecord, ProtectUnreadResponse,
+    SetQueueResponse,
 };
+
+/// Converts an entry that a dry run would append.
+pub(super) fn drafted(entry: &DraftedEntry) -> DraftedEntryMessage {
+    DraftedEntryMessage {
+        model: tools::model_name(entry.kind.model),
+        kind: tools::kind_name(entry.kind).replace(' ', "_"),
+        bytes: entry.bytes as u64,
+    }
+}
 
 /// Converts the reply to a part.
 pub(super) fn reply(reply: Reply) -> PartReply {

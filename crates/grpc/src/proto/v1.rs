@@ -7676,6 +7676,10 @@ pub struct CommitRequest {
     /// The parts are applied in order. Each sees the effects of the earlier ones.
     #[prost(message, repeated, tag = "1")]
     pub parts: ::prost::alloc::vec::Vec<CommitPart>,
+    /// Decides the commit, and commits nothing. The response has the entries that the commit would
+    /// append. A refused dry run has the error of the commit.
+    #[prost(bool, tag = "2")]
+    pub dry_run: bool,
 }
 /// A part of a commit: one command of one model.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -7873,6 +7877,121 @@ pub struct CommitResponse {
     /// One reply for each part, in order.
     #[prost(message, repeated, tag = "3")]
     pub replies: ::prost::alloc::vec::Vec<PartReply>,
+    /// Whether this is the answer to a dry run: nothing was committed, and the position, the time and
+    /// the replies are those that the commit would have.
+    #[prost(bool, tag = "4")]
+    pub dry_run: bool,
+    /// The entries that the commit would append. Empty unless it is a dry run.
+    #[prost(message, repeated, tag = "5")]
+    pub entries: ::prost::alloc::vec::Vec<DraftedEntry>,
+}
+/// An entry that a commit would append to the log.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DraftedEntry {
+    /// `streams`, `events`, `jobs`, `graph` or `system`.
+    #[prost(string, tag = "1")]
+    pub model: ::prost::alloc::string::String,
+    /// The kind of the entry, such as `event_appended`.
+    #[prost(string, tag = "2")]
+    pub kind: ::prost::alloc::string::String,
+    /// The size of its content.
+    #[prost(uint64, tag = "3")]
+    pub bytes: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RefusalsRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RefusalsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub refusals: ::prost::alloc::vec::Vec<RefusedCommit>,
+}
+/// A commit that was refused.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RefusedCommit {
+    /// 1 for the first one since the server was started.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    /// The time of the decision, in microseconds since 1970.
+    #[prost(uint64, tag = "2")]
+    pub time_us: u64,
+    /// The resources that the refused part touches.
+    #[prost(message, repeated, tag = "3")]
+    pub resources: ::prost::alloc::vec::Vec<TouchedResource>,
+    /// The reason and the metadata of the error that the client got, and its message.
+    #[prost(string, tag = "4")]
+    pub reason: ::prost::alloc::string::String,
+    #[prost(map = "string, string", tag = "5")]
+    pub facts: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    #[prost(string, tag = "6")]
+    pub message: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TouchedResource {
+    /// `store`, `topic`, `group`, `queue`, `graph` or `admin`.
+    #[prost(string, tag = "1")]
+    pub kind: ::prost::alloc::string::String,
+    /// Absent for every resource of the kind.
+    #[prost(string, optional, tag = "2")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HistoryRequest {
+    /// Only samples after this time, in microseconds since 1970.
+    #[prost(uint64, tag = "1")]
+    pub after_us: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HistoryResponse {
+    /// The time between two samples, in microseconds.
+    #[prost(uint64, tag = "1")]
+    pub interval_us: u64,
+    /// Oldest first.
+    #[prost(message, repeated, tag = "2")]
+    pub samples: ::prost::alloc::vec::Vec<HistorySample>,
+}
+/// Figures of one moment, and counts since the sample before.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HistorySample {
+    /// The time of the sample, in microseconds since 1970.
+    #[prost(uint64, tag = "1")]
+    pub time_us: u64,
+    #[prost(uint64, tag = "2")]
+    pub commits: u64,
+    #[prost(uint64, tag = "3")]
+    pub refusals: u64,
+    #[prost(uint64, tag = "4")]
+    pub entries: u64,
+    #[prost(uint64, tag = "5")]
+    pub log_bytes: u64,
+    #[prost(uint64, tag = "6")]
+    pub syncs: u64,
+    /// Requests of all front ends that ended.
+    #[prost(uint64, tag = "7")]
+    pub requests: u64,
+    /// An upper bound of the 99th percentile, in microseconds. Absent without a timed commit.
+    #[prost(uint64, optional, tag = "8")]
+    pub commit_p99_us: ::core::option::Option<u64>,
+    /// An upper bound of the 99th percentile, in microseconds. Absent without a sync.
+    #[prost(uint64, optional, tag = "9")]
+    pub sync_p99_us: ::core::option::Option<u64>,
+    /// Open connections of all front ends.
+    #[prost(uint64, tag = "10")]
+    pub connections: u64,
+    /// Bytes of memory that requests and responses hold.
+    #[prost(uint64, tag = "11")]
+    pub client_bytes: u64,
+    /// The lag of all groups together. Absent on a node that does not lead.
+    #[prost(uint64, optional, tag = "12")]
+    pub lag: ::core::option::Option<u64>,
+    /// The age of the oldest pending job, in microseconds. Absent without one.
+    #[prost(uint64, optional, tag = "13")]
+    pub oldest_pending_us: ::core::option::Option<u64>,
+    /// Free bytes of the file system of the database.
+    #[prost(uint64, optional, tag = "14")]
+    pub disk_free_bytes: ::core::option::Option<u64>,
 }
 /// The reply to a part, named by its result.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -8002,7 +8121,7 @@ pub mod quire_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Calls that concern all models.
+    /// Commits of any models, and what the server knows of itself.
     #[derive(Debug, Clone)]
     pub struct QuireClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -8106,6 +8225,52 @@ pub mod quire_client {
             req.extensions_mut().insert(GrpcMethod::new("quire.v1.Quire", "Commit"));
             self.inner.unary(req, path, codec).await
         }
+        /// Returns the last refused commits of this server, newest first: at most 200, without dry runs,
+        /// and without data of the commits except names. A client sees those of resources that it may
+        /// read.
+        pub async fn refusals(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RefusalsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RefusalsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Quire/Refusals");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Quire", "Refusals"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns figures of the last hour. The samples have sums over all objects, and no names.
+        pub async fn history(
+            &mut self,
+            request: impl tonic::IntoRequest<super::HistoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::HistoryResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Quire/History");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Quire", "History"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -8129,8 +8294,23 @@ pub mod quire_server {
             &self,
             request: tonic::Request<super::CommitRequest>,
         ) -> std::result::Result<tonic::Response<super::CommitResponse>, tonic::Status>;
+        /// Returns the last refused commits of this server, newest first: at most 200, without dry runs,
+        /// and without data of the commits except names. A client sees those of resources that it may
+        /// read.
+        async fn refusals(
+            &self,
+            request: tonic::Request<super::RefusalsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RefusalsResponse>,
+            tonic::Status,
+        >;
+        /// Returns figures of the last hour. The samples have sums over all objects, and no names.
+        async fn history(
+            &self,
+            request: tonic::Request<super::HistoryRequest>,
+        ) -> std::result::Result<tonic::Response<super::HistoryResponse>, tonic::Status>;
     }
-    /// Calls that concern all models.
+    /// Commits of any models, and what the server knows of itself.
     #[derive(Debug)]
     pub struct QuireServer<T> {
         inner: Arc<T>,
@@ -8235,6 +8415,92 @@ pub mod quire_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CommitSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Quire/Refusals" => {
+                    #[allow(non_camel_case_types)]
+                    struct RefusalsSvc<T: Quire>(pub Arc<T>);
+                    impl<T: Quire> tonic::server::UnaryService<super::RefusalsRequest>
+                    for RefusalsSvc<T> {
+                        type Response = super::RefusalsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RefusalsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Quire>::refusals(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RefusalsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Quire/History" => {
+                    #[allow(non_camel_case_types)]
+                    struct HistorySvc<T: Quire>(pub Arc<T>);
+                    impl<T: Quire> tonic::server::UnaryService<super::HistoryRequest>
+                    for HistorySvc<T> {
+                        type Response = super::HistoryResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::HistoryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Quire>::history(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = HistorySvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

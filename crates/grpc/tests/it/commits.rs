@@ -21,7 +21,7 @@ const GRAPH: &str = "air/routes";
 
 async fn commit(client: &mut QuireClient<Channel>, kinds: Vec<Kind>) -> Result<CommitResponse, Status> {
     let parts = kinds.into_iter().map(|kind| CommitPart { kind: Some(kind) }).collect();
-    Ok(client.commit(CommitRequest { parts }).await?.into_inner())
+    Ok(client.commit(CommitRequest { parts, dry_run: false }).await?.into_inner())
 }
 
 fn kinds(response: CommitResponse) -> Vec<ReplyKind> {
@@ -302,7 +302,7 @@ async fn an_invalid_part_is_named_by_its_index() {
     ];
     for kind in invalid {
         let parts = vec![CommitPart { kind: Some(enqueue("a")) }, CommitPart { kind: kind.clone() }];
-        let refused = client.commit(CommitRequest { parts }).await.expect_err("invalid");
+        let refused = client.commit(CommitRequest { parts, dry_run: false }).await.expect_err("invalid");
         let (code, reason, facts) = told(&refused);
         assert_eq!((code, &*reason, &*facts["part"]), (Code::InvalidArgument, "INVALID", "1"), "{kind:?}");
     }

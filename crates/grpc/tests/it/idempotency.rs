@@ -32,7 +32,7 @@ fn enqueue(payload: &str) -> CommitRequest {
     let event = NewEvent { r#type: "Made".to_owned(), ..NewEvent::default() };
     let append = commit_part::AppendPart { store: "s".to_owned(), events: vec![event], ..Default::default() };
     let kinds = [commit_part::Kind::Enqueue(Box::new(job)), commit_part::Kind::Append(Box::new(append))];
-    CommitRequest { parts: kinds.map(|kind| CommitPart { kind: Some(kind) }).to_vec() }
+    CommitRequest { parts: kinds.map(|kind| CommitPart { kind: Some(kind) }).to_vec(), dry_run: false }
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use quire::{Builder, Database, Durability};
 use quire_access::budget::ByteBudget;
 use quire_access::{ConnectionCounters, Traffic};
+use quire_api::MetricsHistory;
 use quire_grpc::proto::events_client::EventsClient;
 use quire_grpc::proto::graph_client::GraphClient;
 use quire_grpc::proto::jobs_client::JobsClient;
@@ -28,6 +29,7 @@ pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     pub(crate) connections: Arc<ConnectionCounters>,
     pub(crate) traffic: Arc<Traffic>,
+    pub(crate) history: Arc<MetricsHistory>,
     stop: oneshot::Sender<()>,
     running: JoinHandle<std::io::Result<()>>,
 }
@@ -84,11 +86,12 @@ impl Served {
         let server = Server::bind_with(database, any, settings).await.expect("bound").without_audit();
         let server = server.with_budget(budget);
         let (connections, traffic) = (server.connections(), Arc::<Traffic>::default());
-        let server = server.counting(Arc::clone(&traffic));
+        let history = Arc::<MetricsHistory>::default();
+        let server = server.counting(Arc::clone(&traffic)).with_history(Arc::clone(&history));
         let (stop, stopped) = oneshot::channel();
         let address = server.address().tcp().expect("it is bound to TCP");
         let running = tokio::spawn(server.run(async { stopped.await.expect("the test stops it") }));
-        Served { folder, address, connections, traffic, stop, running }
+        Served { folder, address, connections, traffic, history, stop, running }
     }
 
     /// Stops it; the database is closed when this returns.

@@ -436,7 +436,7 @@ async fn a_consumer_from_the_end_skips_existing_records_and_commits_results_with
         let job = NewJob { queue: "q".to_owned(), ..NewJob::default() };
         let kinds =
             [commit_part::Kind::Enqueue(Box::new(job)), commit_part::Kind::CommitOffset(Box::new(commit_of(&first)))];
-        CommitRequest { parts: kinds.map(|kind| CommitPart { kind: Some(kind) }).to_vec() }
+        CommitRequest { parts: kinds.map(|kind| CommitPart { kind: Some(kind) }).to_vec(), dry_run: false }
     };
     commits.commit(commit()).await.expect("it owns the partition");
     drop(pages);

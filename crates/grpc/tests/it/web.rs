@@ -101,7 +101,7 @@ async fn call(served: &Served, path: &str, headers: &[(&str, &str)], message: &i
 }
 
 fn commit(kind: commit_part::Kind) -> CommitRequest {
-    CommitRequest { parts: vec![CommitPart { kind: Some(kind) }] }
+    CommitRequest { parts: vec![CommitPart { kind: Some(kind) }], dry_run: false }
 }
 
 fn enqueue() -> CommitRequest {

@@ -10,13 +10,15 @@ use quire::system::{AccessRule, KeyText, RuleSubject};
 use quire::{Database, NewApiKey};
 use quire_grpc::proto::block_ref::Ref;
 use quire_grpc::proto::commit_part::{AppendPart, FetchPart, GraphPart, Kind, ProducePart, SaveProjectionPart};
+use quire_grpc::proto::event_condition::FailIfEventsMatch;
 use quire_grpc::proto::job_change::{Reason, What};
 use quire_grpc::proto::job_report::{Fail, fail};
 use quire_grpc::proto::quire_client::QuireClient;
 use quire_grpc::proto::{
-    BlockRef, CommitOffsetRequest, CommitPart, CommitRequest, CreateTopicRequest, EventQuery, EventQueryItem,
-    GraphCommand, JobChange, JobReport, NamedSubscription, NewEvent, NewJob, NewRecord, PartReply, PutBlock, PutEdge,
-    PutSubscriptionRequest, change_jobs_request, graph_command, job_report, part_reply,
+    BlockRef, CommitOffsetRequest, CommitPart, CommitRequest, CreateTopicRequest, EventCondition, EventQuery,
+    EventQueryItem, GraphCommand, JobChange, JobReport, NamedSubscription, NewEvent, NewJob, NewRecord, PartReply,
+    PutBlock, PutEdge, PutSubscriptionRequest, change_jobs_request, event_condition, graph_command, job_report,
+    part_reply,
 };
 use tokio_stream::StreamExt;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -131,7 +133,7 @@ fn contents() -> Vec<Kind> {
 
 async fn commit(client: &mut QuireClient<Channel>, kinds: Vec<Kind>) -> Vec<part_reply::Kind> {
     let parts = kinds.into_iter().map(|kind| CommitPart { kind: Some(kind) }).collect();
-    let response = client.commit(CommitRequest { parts }).await.expect("committed").into_inner();
+    let response = client.commit(CommitRequest { parts, dry_run: false }).await.expect("committed").into_inner();
     let kind = |reply: PartReply| reply.kind.expect("a reply");
     response.replies.into_iter().map(kind).collect()
 }
@@ -148,6 +150,12 @@ impl Fixture {
         // Access control is disabled until everything is there.
         let mut client = QuireClient::new(channel.clone());
         let replies = commit(&mut client, contents()).await;
+        // Clients that may read the store see this refusal.
+        let condition = FailIfEventsMatch { query: Some(every_event()), after: 0 };
+        let condition = EventCondition { kind: Some(event_condition::Kind::FailIfEventsMatch(condition)) };
+        let check = AppendPart { store: STORE.to_owned(), events: Vec::new(), conditions: vec![condition] };
+        let parts = vec![CommitPart { kind: Some(Kind::Append(check.into())) }];
+        client.commit(CommitRequest { parts, dry_run: false }).await.expect_err("the store has events");
         let jobs: Vec<String> = replies
             .into_iter()
             .filter_map(|reply| match reply {

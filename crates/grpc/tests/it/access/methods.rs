@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use prost::Message;
 use quire::Operation::{Alter, AlterConfigs, Create, Delete, Describe, Read, Write};
-use quire::ResourceKind::{Graph, Group, Queue, Store, Topic};
+use quire::Resource;
+use quire::ResourceKind::{Admin, Graph, Group, Queue, Store, Topic};
 use quire_grpc::proto::commit_part::Kind;
 use quire_grpc::proto::job_report::{Heartbeat, What};
 use quire_grpc::proto::subscribe_jobs_request::Begin;
@@ -36,6 +37,7 @@ pub(super) fn rows(fixture: &Fixture) -> Vec<MethodRow> {
     let of_group = |operation| Need::of(Group, GROUP, operation);
     let of_queue = |operation| Need::of(Queue, QUEUE, operation);
     let of_graph = |operation| Need::of(Graph, GRAPH, operation);
+    let of_database = Need::of(Admin, Resource::DATABASE.name, Describe);
     let job = || NewJob { queue: queue(), payload: "order 2".into(), ..NewJob::default() };
     let event = NewEvent { r#type: "Ordered".to_owned(), ..NewEvent::default() };
     let condition = event_condition::FailIfEventsMatch { query: Some(every_event()), after: 2 };
@@ -71,9 +73,14 @@ pub(super) fn rows(fixture: &Fixture) -> Vec<MethodRow> {
     vec![
         row(
             "Quire/Commit",
-            bytes(&CommitRequest { parts: vec![CommitPart { kind: Some(Kind::Enqueue(job().into())) }] }),
+            bytes(&CommitRequest {
+                parts: vec![CommitPart { kind: Some(Kind::Enqueue(job().into())) }],
+                dry_run: false,
+            }),
             &[of_queue(Write)],
         ),
+        row("Quire/Refusals", bytes(&RefusalsRequest {}), &[of_database, of_store(Read).hiding(STORE)]),
+        row("Quire/History", bytes(&HistoryRequest::default()), &[of_database]),
         row("Events/Append", bytes(&append), &[of_store(Write), of_store(Read)]),
         row("Events/Read", bytes(&ReadEventsRequest { store: store(), ..Default::default() }), &[of_store(Read)]),
         row(

@@ -220,9 +220,19 @@ async fn every_part_needs_its_permissions_and_a_refused_one_changes_nothing() {
     for index in 0..table.len() {
         let fixture = Fixture::new().await;
         let (name, kind, needs) = rows(&fixture).swap_remove(index);
-        let request = bytes(&CommitRequest { parts: vec![CommitPart { kind: Some(kind) }] });
+        let request = bytes(&CommitRequest { parts: vec![CommitPart { kind: Some(kind) }], dry_run: false });
         check(&fixture, name, ("/quire.v1.Quire/Commit", false), &request, &needs).await;
     }
+}
+
+#[tokio::test]
+async fn a_dry_run_needs_the_permissions_of_its_parts() {
+    let fixture = Fixture::new().await;
+    let job = NewJob { queue: QUEUE.to_owned(), ..NewJob::default() };
+    let parts = vec![CommitPart { kind: Some(Kind::Enqueue(job.into())) }];
+    let request = bytes(&CommitRequest { parts, dry_run: true });
+    let needs = [Need::of(Queue, QUEUE, Write)];
+    check(&fixture, "a dry run", ("/quire.v1.Quire/Commit", false), &request, &needs).await;
 }
 
 #[tokio::test]
@@ -232,7 +242,7 @@ async fn a_part_without_permission_refuses_the_parts_before_it() {
     let parts = [first, last].map(|job| CommitPart { kind: Some(Kind::Enqueue(job.into())) });
     let key = fixture.key(&Need::of(Queue, QUEUE, Write).all_but());
     let seen = fixture.owner.published();
-    let request = bytes(&CommitRequest { parts: parts.into() });
+    let request = bytes(&CommitRequest { parts: parts.into(), dry_run: false });
     let refused = fixture.call(("/quire.v1.Quire/Commit", false), request, &[&key]).await.expect_err("refused");
     let facts = crate::served::told(&refused).2;
     assert_eq!(facts.get("part").map(String::as_str), Some("1"), "{facts:?}");

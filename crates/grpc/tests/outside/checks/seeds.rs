@@ -18,6 +18,7 @@ pub(crate) fn all() -> Vec<(String, Vec<u8>)> {
     calls.extend(streams());
     calls.extend(commits());
     calls.extend(statements());
+    calls.extend(server_reads());
     let name = |(index, (path, body)): (usize, (&str, Vec<u8>))| {
         let method = path.rsplit('/').next().expect("the method").to_lowercase();
         (format!("{:02}-{method}", index + 1), [path.as_bytes(), b"\n", &body].concat())
@@ -382,7 +383,7 @@ fn commits() -> Vec<Call> {
         Kind::Tick(Box::new(TickPart {})),
         Kind::Graph(Box::new(graph)),
     ];
-    vec![("/quire.v1.Quire/Commit", CommitRequest { parts: parts(all) }.encode_to_vec())]
+    vec![("/quire.v1.Quire/Commit", CommitRequest { parts: parts(all), dry_run: false }.encode_to_vec())]
 }
 
 fn statements() -> Vec<Call> {
@@ -395,4 +396,14 @@ fn statements() -> Vec<Call> {
     let query = SqlQueryRequest { sql, params, named, as_of: None };
     let states = SqlQueryRequest { sql: text("SELECT name, pending FROM queues"), ..SqlQueryRequest::default() };
     vec![("/quire.v1.Sql/Query", query.encode_to_vec()), ("/quire.v1.Sql/Query", states.encode_to_vec())]
+}
+
+fn server_reads() -> Vec<Call> {
+    let job = NewJob { queue: text("cq"), payload: "p".into(), ..NewJob::default() };
+    let parts = vec![CommitPart { kind: Some(commit_part::Kind::Enqueue(Box::new(job))) }];
+    vec![
+        ("/quire.v1.Quire/Commit", CommitRequest { parts, dry_run: true }.encode_to_vec()),
+        ("/quire.v1.Quire/Refusals", RefusalsRequest {}.encode_to_vec()),
+        ("/quire.v1.Quire/History", HistoryRequest { after_us: 1 }.encode_to_vec()),
+    ]
 }
