@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use quire_api::reply::CommitReply;
+use quire_api::reply::{CommitReply, DryRunReply};
 use quire_api::request::CommitRequest;
 use serde::de::DeserializeOwned;
 use ureq::Agent;
@@ -14,6 +14,7 @@ use ureq::http::{HeaderMap, HeaderValue, Method, Request, Response};
 
 use crate::call::CallMethod;
 use crate::leader::KnownLeader;
+use crate::local::{LocalReads, QUIRE_READ};
 use crate::pause::RetryPauses;
 use crate::{Call, ClientBuilder, ClientError, FailureKind, PageItems, SubscriptionFeed};
 
@@ -36,6 +37,8 @@ const LIMIT_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 #[derive(Debug, Clone)]
 pub struct Client {
     pub(crate) parts: Arc<ClientParts>,
+    /// Set when the server answers reads from its own records.
+    pub(crate) local: Option<LocalReads>,
 }
 
 /// The parts that clones of a client share.
@@ -96,6 +99,35 @@ impl Client {
     /// As [`Client::commit`], and when another commit has the key.
     pub fn commit_with_key(&self, commit: &CommitRequest<'_>, key: &str) -> Result<CommitReply<'static>, ClientError> {
         self.committed(Call::commit(commit, key)?)
+    }
+
+    /// Decides a commit as [`Client::commit`] does, and commits nothing. The answer is the one that
+    /// the commit would get, with the entries that it would append. Another commit may come first.
+    ///
+    /// # Errors
+    /// As [`Client::commit`].
+    ///
+    /// ```no_run
+    /// use quire_client::Client;
+    /// use quire_client::request::{CommitRequest, Produce};
+    ///
+    /// let client = Client::builder("http://127.0.0.1:7070").build()?;
+    /// let tried = client.dry_run(&CommitRequest::of(Produce::new("orders", r#"{"id": 17}"#)))?;
+    /// println!("it would append {} entries", tried.entries.len());
+    /// # Ok::<(), quire_client::ClientError>(())
+    /// ```
+    pub fn dry_run(&self, commit: &CommitRequest<'_>) -> Result<DryRunReply<'static>, ClientError> {
+        // Nothing is stored under the key. With it, a lost answer is asked for again.
+        self.dry_run_with_key(commit, &self.new_key())
+    }
+
+    /// Decides a commit with an idempotency key of the caller, and commits nothing. If an earlier
+    /// commit has the key, the answer is that to the earlier commit, without entries.
+    ///
+    /// # Errors
+    /// As [`Client::commit_with_key`].
+    pub fn dry_run_with_key(&self, commit: &CommitRequest<'_>, key: &str) -> Result<DryRunReply<'static>, ClientError> {
+        self.read(Call::commit(commit, key)?.query("dry_run", true))
     }
 
     /// The answer to a commit.
@@ -304,6 +336,11 @@ impl Client {
         silence: Option<Duration>,
     ) -> Result<Response<ureq::Body>, ClientError> {
         let ClientParts { base: own, leader, .. } = &*self.parts;
+        if let Some(local) = self.local.as_ref().filter(|_| call.is_read) {
+            let response = self.attempt_at(own, call, whole, silence)?;
+            local.note(response.headers());
+            return Ok(response);
+        }
         let base = leader.base(own);
         match self.attempt_at(&base, call, whole, silence) {
             Err(error) if leader.learn(own, &base, &error) => self.attempt_at(&leader.base(own), call, whole, silence),
@@ -335,6 +372,9 @@ impl Client {
         }
         if let Some(key) = &call.key {
             request = request.header("idempotency-key", key);
+        }
+        if let Some(local) = self.local.as_ref().filter(|_| call.is_read) {
+            request = request.header(QUIRE_READ, &local.field);
         }
         let sent = if call.method == CallMethod::Post {
             request = request.header("content-type", &call.content_type);

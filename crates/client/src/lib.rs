@@ -39,6 +39,7 @@ mod sse;
 
 mod leader;
 mod leases;
+mod local;
 mod work;
 mod worker;
 

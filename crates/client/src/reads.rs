@@ -4,8 +4,8 @@
 
 use quire_api::reply::{
     BlockCount, BlockReply, BlocksAnswer, BlocksReply, CompactionReply, ComponentsReply, Degree, DeliveredJob,
-    DeliveredReply, GraphReply, Health, ImportReply, MissingBlock, OneGraph, OrderReply, PathsReply, Stats,
-    SubscriptionReply, VersionReply, WalkCount, WalkReply,
+    DeliveredReply, GraphReply, Health, HistoryReply, ImportReply, MissingBlock, OneGraph, OrderReply, PathsReply,
+    RefusedCommitReply, Stats, SubscriptionReply, VersionReply, WalkCount, WalkReply,
 };
 use quire_api::request::{FetchRequest, SubscriptionRequest};
 use serde_json::json;
@@ -28,6 +28,32 @@ impl Client {
     /// As [`Client::get`]; a database that has failed is an error.
     pub fn health(&self) -> Result<Health, ClientError> {
         self.read(Call::get_root("/healthz"))
+    }
+
+    /// Iterates over the last refused commits of the server, the newest first: at most 200. They
+    /// have the reasons, and no data of the commits except names.
+    ///
+    /// ```no_run
+    /// use quire_client::Client;
+    ///
+    /// let client = Client::builder("http://127.0.0.1:7070").build()?;
+    /// for refused in client.refusals() {
+    ///     let refused = refused?;
+    ///     println!("{}: {}", refused.number, refused.problem.detail);
+    /// }
+    /// # Ok::<(), quire_client::ClientError>(())
+    /// ```
+    pub fn refusals(&self) -> PageItems<RefusedCommitReply<'static>> {
+        self.list(&["refusals"], &[])
+    }
+
+    /// Reads figures of the last hour, one sample every 10 seconds: those after a time in
+    /// milliseconds since 1970, or all after 0.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn history(&self, after_ms: u64) -> Result<HistoryReply, ClientError> {
+        self.get(&["history"], &[("after", &after_ms.to_string())])
     }
 
     /// Deletes obsolete records now, and waits until it is done.

@@ -179,7 +179,7 @@ impl ClientBuilder {
         let keys = AtomicU64::new(0);
         let leader = KnownLeader::default();
         let parts = ClientParts { agent, base, leader, authorization, settings: self, key_start, keys };
-        Ok(Client { parts: Arc::new(parts) })
+        Ok(Client { parts: Arc::new(parts), local: None })
     }
 }
 

@@ -2,8 +2,8 @@
 
 use quire_client::reply::VersionReply;
 use quire_client::request::{
-    Ack, AppendPart, CommitRequest, FetchRequest, ItemRequest, NewEventRequest, PutBlockPart, PutEdgePart,
-    QueryRequest, SubscriptionRequest,
+    Ack, AppendPart, CommitRequest, ConditionRequest, Enqueue, FetchRequest, ItemRequest, NewEventRequest,
+    PutBlockPart, PutEdgePart, QueryRequest, SubscriptionRequest,
 };
 use quire_client::{Client, Code};
 
@@ -91,5 +91,53 @@ fn the_whole_database_is_read_and_compacted() {
         assert_eq!((&*health.status, health.version.as_deref()), ("ok", Some(env!("CARGO_PKG_VERSION"))));
         let compacted = client.compact().expect("compacted");
         assert!(compacted.bytes_after <= compacted.bytes_before, "{compacted:?}");
+    });
+}
+
+/// A commit that is refused from the second time on.
+fn register() -> CommitRequest<'static> {
+    let taken = QueryRequest::of(ItemRequest::any().tag("username:ada"));
+    let event = NewEventRequest::new("Registered", "").tag("username:ada");
+    let append = AppendPart::new("accounts").event(event).condition(ConditionRequest::fail_if_events_match(taken));
+    CommitRequest::of(Enqueue::new("mails", "welcome")).and(append)
+}
+
+#[test]
+fn a_dry_run_commits_nothing_and_refusals_and_samples_are_read() {
+    served(|client| {
+        let tried = client.dry_run(&register()).expect("nothing refuses it");
+        assert!(tried.dry_run && tried.entries.iter().any(|entry| entry.kind == "event_appended"), "{tried:?}");
+        assert_eq!(client.stats().expect("statistics").commits, 0);
+        let done = client.commit(&register()).expect("committed");
+        assert_eq!((tried.position, tried.replies.len()), (done.position, done.replies.len()));
+
+        let of_dry_run = client.dry_run(&register()).expect_err("the name is taken");
+        let of_commit = client.commit(&register()).expect_err("the name is taken");
+        assert_eq!(of_dry_run.code(), Some(Code::ConditionFailed));
+        assert_eq!((of_dry_run.facts(), of_dry_run.to_string()), (of_commit.facts(), of_commit.to_string()));
+        let refusals: Vec<_> = client.refusals().map(|refused| refused.expect("a refusal")).collect();
+        let [refused] = &*refusals else { panic!("the dry run is not among them: {refusals:?}") };
+        assert_eq!((refused.number, &*refused.problem.code), (1, "condition_failed"));
+        assert_eq!(refused.problem.facts["part"], 1);
+        assert_eq!(refused.resources[0].name.as_deref(), Some("accounts"));
+        assert_eq!(client.history(0).expect("samples").interval_ms, 10_000);
+    });
+}
+
+#[test]
+fn a_local_client_reads_at_its_position_and_commits_by_the_leader() {
+    served(|client| {
+        assert_eq!(client.shown_position(), None);
+        let local = client.local();
+        let done = local.commit(&register()).expect("committed");
+        assert_eq!(local.shown_position(), Some(0));
+        assert_eq!(local.stats().expect("statistics").commits, 1);
+        assert_eq!(local.shown_position(), Some(done.position));
+        let at = client.local_at(done.position);
+        assert_eq!(at.stats().expect("statistics").position, done.position);
+        let ahead = client.local_at(done.position + 1).stats().expect_err("not there yet");
+        assert_eq!(ahead.code(), Some(Code::AheadOfLog));
+        let refused = local.subscribe::<serde_json::Value>(&["events", "accounts"], &[]).next();
+        assert_eq!(refused.expect("an item").expect_err("it continues").code(), Some(Code::Invalid));
     });
 }
