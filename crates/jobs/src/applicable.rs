@@ -54,7 +54,7 @@ impl Jobs {
         let mut changed: BTreeMap<JobId, Option<Job>> = BTreeMap::new();
         for step in steps.iter() {
             let step = step.map_err(|_| UNREADABLE)?;
-            let job = changed.get(&step.job).copied().unwrap_or_else(|| self.jobs.get(&step.job).copied());
+            let job = changed.get(&step.job).copied().unwrap_or_else(|| self.known(step.job));
             let Some(job) = job else {
                 let state = if let [state] = step.detail { JobState::from_number(*state) } else { None };
                 if matches!(step.to, To::Deleted(_)) && steps.cause == Cause::Deleted && state.is_some() {

@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use quire_model::Timestamp;
 
@@ -52,9 +51,9 @@ pub(crate) fn apply(state: &mut Jobs, entry: &quire_model::Entry<'_>) {
             queue.set(*settings);
             state.end_change(*number, due);
         }
-        Effect::QueueCleared { queue } => state.clear(*queue, entry.time, |job| job.state != JobState::Active),
+        Effect::QueueCleared { queue } => state.clear(*queue, entry, false),
         Effect::QueueDestroyed { queue } => {
-            state.clear(*queue, entry.time, |_| true);
+            state.clear(*queue, entry, true);
             let destroyed = state.queue_mut(*queue);
             destroyed.destroyed_at = Some(entry.time);
             let name = Arc::clone(&destroyed.name);
@@ -121,6 +120,9 @@ impl Jobs {
 
     fn step(&mut self, number: QueueId, cause: Cause, step: &Step<'_>, entry: &quire_model::Entry<'_>) {
         let id = step.job;
+        if !self.untold.is_empty() {
+            self.end_detached(id);
+        }
         let queue = self.queues.get_mut(&number);
         let Some(slot) = self.jobs.get_mut(&id) else {
             finished_deleted(queue, cause, step);
@@ -259,31 +261,30 @@ impl Jobs {
         self.end_change(final_facts.queue, due);
     }
 
-    /// Cancels the jobs of a queue that are `wanted`. The step of each follows later.
-    fn clear(&mut self, queue: QueueId, now: Timestamp, wanted: impl Fn(&Job) -> bool) {
-        let due = self.queue_mut(queue).begin_change(now);
-        let cleared: Vec<JobId> = self.queue(queue).ids().filter(|id| wanted(&self.live(*id))).collect();
-        for id in cleared {
-            let job = self.live(id);
-            let expires_at = self.extra(id, &job).and_then(|extra| extra.expires_at);
-            let mut cleared = job.cleared(now);
-            if let Some(extra) = self.extras.get_mut(&id) {
-                (extra.expires_at, extra.run_until) = (None, None);
-                if let Some(key) = extra.key.take() {
-                    self.keys.free(&key, id);
-                }
-                cleared.extra = extra.is_some();
-                if !cleared.extra {
-                    self.extras.remove(&id);
-                }
-            }
-            let index = self.queue_mut(queue);
-            index.remove(id, &job, expires_at);
-            index.insert(id, &cleared, None);
-            self.jobs.insert(id, cleared);
+    /// Cancels the jobs of a queue that are not active; of a destroyed queue, all jobs. The step of
+    /// each follows later.
+    fn clear(&mut self, queue: QueueId, entry: &quire_model::Entry<'_>, is_destroyed: bool) {
+        let due = self.queue_mut(queue).begin_change(entry.time);
+        if self.queue_mut(queue).detach(entry.time, entry.place, is_destroyed) {
             self.untold.insert(queue);
         }
         self.end_change(queue, due);
+    }
+
+    /// Gives a job that a clear took its cancelled record. Does nothing to other jobs.
+    fn end_detached(&mut self, id: JobId) {
+        let Some((job, at)) = self.jobs.get(&id).and_then(|job| Some((*job, self.detached_at(job)?))) else { return };
+        let mut cleared = job.cleared(at);
+        if let Some(extra) = self.extras.get_mut(&id) {
+            let key = extra.cancel();
+            cleared.extra = extra.is_some();
+            if !cleared.extra {
+                self.extras.remove(&id);
+            }
+            key.into_iter().for_each(|key| self.keys.free(&key, id));
+        }
+        self.queue_mut(job.queue).end_detached(id, &job);
+        self.jobs.insert(id, cleared);
     }
 }
 

@@ -57,10 +57,19 @@ pub(crate) fn save(state: &Jobs, sink: &mut dyn FnMut(&[u8])) {
     }
     parts.encoder().varint(state.jobs.len() as u64);
     for (id, job) in &state.jobs {
-        save_job(*id, job, state, parts.encoder());
+        match state.detached_at(job) {
+            None => save_job(*id, job, state.extra(*id, job), parts.encoder()),
+            // The loaded job is among the cleared ones.
+            Some(at) => {
+                let mut extra = state.extra(*id, job).cloned().unwrap_or_default();
+                extra.cancel();
+                save_job(*id, &job.cleared(at), Some(&extra), parts.encoder());
+            }
+        }
     }
-    parts.encoder().varint(state.keys.iter().len() as u64);
-    for (key, holder) in state.keys.iter() {
+    let keys = || state.keys.iter().filter(|(_, holder)| state.keeps_key(holder));
+    parts.encoder().varint(keys().count() as u64);
+    for (key, holder) in keys() {
         let out = parts.encoder();
         save_key(key, out);
         write_id(holder.job.place(), out);
@@ -77,7 +86,7 @@ pub(crate) fn save(state: &Jobs, sink: &mut dyn FnMut(&[u8])) {
 
 fn save_queue(id: QueueId, queue: &Queue, parts: &mut Parts<'_>) {
     let idle = queue.idle_indexes();
-    let QueueIndexes { settings, groups, meter, dead, cleared, .. } = idle.as_ref().unwrap_or(queue);
+    let QueueIndexes { settings, groups, meter, dead, .. } = idle.as_ref().unwrap_or(queue);
     let out = parts.encoder();
     settings::write(settings, out.varint(u64::from(id.0)).str(&queue.name));
     out.u64(queue.time.as_micros()).varint(groups.turns);
@@ -90,7 +99,7 @@ fn save_queue(id: QueueId, queue: &Queue, parts: &mut Parts<'_>) {
     let [completed, cancelled, dead_count] =
         [JobState::Completed, JobState::Cancelled, JobState::Dead].map(|state| queue.counts[state as usize]);
     // Cleared jobs without a step yet are saved among the jobs.
-    out.varint(completed).varint(cancelled - cleared.len() as u64).varint(dead_count);
+    out.varint(completed).varint(cancelled - queue.untold_count() as u64).varint(dead_count);
     dead.iter().for_each(|id| write_id(id.place(), parts.encoder()));
     parts.encoder().varint(groups.slots().len() as u64);
     for group in groups.slots() {
@@ -108,7 +117,7 @@ fn has_until(state: JobState) -> bool {
     matches!(state, JobState::Scheduled | JobState::Active | JobState::Retrying | JobState::Cancelled)
 }
 
-fn save_job(id: JobId, job: &Job, state: &Jobs, out: &mut Encoder) {
+fn save_job(id: JobId, job: &Job, extra: Option<&RareFields>, out: &mut Encoder) {
     write_id(id.place(), out);
     out.varint(u64::from(job.queue.0)).varint(u64::from(job.group)).u8(job.priority.get());
     out.varint(u64::from(job.attempt)).varint(u64::from(job.attempts_max));
@@ -118,7 +127,7 @@ fn save_job(id: JobId, job: &Job, state: &Jobs, out: &mut Encoder) {
     }
     let none = RareFields::default();
     let RareFields { expires_at, run_until, key, progress, checkpoint, content, retention_micros } =
-        state.extra(id, job).unwrap_or(&none);
+        extra.unwrap_or(&none);
     let flags = [
         expires_at.is_some(),
         run_until.is_some(),

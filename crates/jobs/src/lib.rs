@@ -89,6 +89,8 @@ mod reply_codec;
 
 // The state.
 mod bulk;
+#[cfg(test)]
+mod cleared_tests;
 mod job;
 mod ordered;
 mod queue;
@@ -102,6 +104,7 @@ mod decide;
 mod applicable;
 mod apply;
 mod checkpoint;
+mod equality;
 mod survival;
 
 mod read;

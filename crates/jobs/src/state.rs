@@ -14,14 +14,14 @@ use quire_model::{DottedNames, Timestamp};
 use crate::JobId;
 use crate::bulk::Bulks;
 use crate::id::QueueId;
-use crate::job::{Job, Keys, RareFields, RetainedJobs, key_memory};
+use crate::job::{Holder, Job, Key, Keys, RareFields, RetainedJobs, key_memory};
 use crate::ordered::OrderedMap;
 use crate::queue::{ChangeMark, Queue, Timers, group_memory};
 
 /// Every queue and every live job.
 ///
 /// Reads that need more than ids and times take the log's `History` as well.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Jobs {
     pub(crate) queues: BTreeMap<QueueId, Queue>,
     pub(crate) queue_ids: BTreeMap<Arc<str>, QueueId>,
@@ -95,8 +95,34 @@ impl Jobs {
 
     /// Returns the number of unfinished jobs.
     pub fn job_count(&self) -> usize {
-        let cleared: usize = self.untold.iter().map(|queue| self.queue(*queue).cleared.len()).sum();
+        let cleared: usize = self.untold.iter().map(|queue| self.queue(*queue).untold_count()).sum();
         self.jobs.len() - cleared
+    }
+
+    /// The record of a job. One that was cancelled with its queue is cancelled, although its own
+    /// record may be written later.
+    pub(crate) fn known(&self, id: JobId) -> Option<Job> {
+        let job = self.jobs.get(&id)?;
+        Some(self.detached_at(job).map_or(*job, |at| job.cleared(at)))
+    }
+
+    /// When a clear took the job of this record, if it did and the record is as before.
+    #[inline]
+    pub(crate) fn detached_at(&self, job: &Job) -> Option<Timestamp> {
+        if self.untold.is_empty() || job.state.is_finished() {
+            return None;
+        }
+        self.queues.get(&job.queue)?.detached_at(job)
+    }
+
+    /// The job that has a key, as of the last entry.
+    pub(crate) fn key_holder(&self, key: &Key) -> Option<Holder> {
+        self.keys.holder(key).filter(|holder| self.keeps_key(holder))
+    }
+
+    /// Whether no clear took the job that has a key.
+    pub(crate) fn keeps_key(&self, holder: &Holder) -> bool {
+        self.untold.is_empty() || self.jobs.get(&holder.job).is_none_or(|job| self.detached_at(job).is_none())
     }
 
     pub(crate) fn queue(&self, id: QueueId) -> &Queue {
@@ -118,7 +144,7 @@ impl Jobs {
 
     /// Removes a queue's remains when none of its cleared jobs waits for a step.
     pub(crate) fn settle_queue(&mut self, id: QueueId) {
-        let Some(queue) = self.queues.get(&id).filter(|queue| queue.cleared.is_empty()) else { return };
+        let Some(queue) = self.queues.get(&id).filter(|queue| queue.untold_count() == 0) else { return };
         let is_over = queue.destroyed_at.is_some() && queue.dead.is_empty();
         self.untold.remove(&id);
         if is_over && let Some(queue) = self.queues.remove(&id) {

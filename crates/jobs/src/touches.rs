@@ -135,7 +135,7 @@ impl Jobs {
                 None => return Ok(()),
             },
         };
-        match self.keys.holder(&key_in(scope, unique.key)) {
+        match self.key_holder(&key_in(scope, unique.key)) {
             Some(holder) if changes => self.touch_queue_of(history, holder.job, Operation::Write, touch),
             _ => Ok(()),
         }

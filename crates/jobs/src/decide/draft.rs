@@ -207,12 +207,7 @@ impl<'d> Draft<'d> {
     /// their number.
     pub(crate) fn clear(&mut self, queue: QueueId, name: &str, destroyed: bool) -> u64 {
         let gone = |job: &Job| job.queue == queue && (destroyed || job.state != JobState::Active);
-        let draft = self.queues.get(queue);
-        let is_left = |job: &Job| gone(job) && !draft.is_some_and(|draft| draft.has_taken(job));
-        let stored = self.stored_queue(queue).into_iter().flat_map(Queue::ids);
-        let stored =
-            stored.filter(|id| !self.changed.contains(*id) && self.state.jobs.get(id).is_some_and(is_left)).count();
-        let mut jobs = stored as u64;
+        let mut jobs = self.left_count(queue, destroyed);
         for standing in self.changed.standings_mut() {
             if standing.live().is_some_and(gone) {
                 *standing = TransitionResult::Finished(JobState::Cancelled);
@@ -232,6 +227,25 @@ impl<'d> Draft<'d> {
         draft.cleared = true;
         draft.destroyed |= destroyed;
         jobs
+    }
+
+    /// Returns the number of stored jobs of a queue that this commit has neither changed nor
+    /// cleared: of those that are not active, or of all.
+    fn left_count(&self, queue: QueueId, also_active: bool) -> u64 {
+        let Some(stored) = self.stored_queue(queue) else { return 0 };
+        let draft = self.queues.get(queue);
+        let (is_cleared, is_destroyed) = draft.map_or((false, false), |draft| (draft.cleared, draft.destroyed));
+        let is_left = |state: JobState| match state {
+            JobState::Active => also_active && !is_destroyed,
+            state => !state.is_finished() && !is_cleared && !is_destroyed,
+        };
+        let left = JobState::ALL.into_iter().filter(|state| is_left(*state));
+        let left: u64 = left.map(|state| stored.counts[state as usize]).sum();
+        let changed = self.changed.iter().filter(|(id, _)| {
+            let job = self.state.known(*id);
+            job.is_some_and(|job| job.queue == queue && is_left(job.state))
+        });
+        left - changed.count() as u64
     }
 
     /// Returns the number of unfinished jobs in a queue.
@@ -294,7 +308,7 @@ impl<'d> Draft<'d> {
         if let Some(standing) = self.changed.get(id) {
             return Some(*standing);
         }
-        let job = self.state.jobs.get(&id).filter(|job| !job.state.is_finished())?;
+        let job = self.stored_live(id)?;
         Some(if self.is_cleared(job) {
             TransitionResult::Finished(JobState::Cancelled)
         } else {
@@ -307,8 +321,14 @@ impl<'d> Draft<'d> {
     pub(crate) fn live(&self, id: JobId) -> Option<&Job> {
         match self.changed.get(id) {
             Some(standing) => standing.live(),
-            None => self.state.jobs.get(&id).filter(|job| !job.state.is_finished() && !self.is_cleared(job)),
+            None => self.stored_live(id).filter(|job| !self.is_cleared(job)),
         }
+    }
+
+    /// The job as the commits before leave it, if it is live.
+    #[inline]
+    fn stored_live(&self, id: JobId) -> Option<&'d Job> {
+        self.state.jobs.get(&id).filter(|job| !job.state.is_finished() && self.state.detached_at(job).is_none())
     }
 
     /// Whether this commit has cleared a job that it has not changed.
@@ -345,7 +365,7 @@ impl<'d> Draft<'d> {
 
     /// The job that took a key last, whether it still has it or not.
     pub(crate) fn key_taker(&self, key: &Key) -> Option<Holder> {
-        self.rest.as_ref().and_then(|rest| rest.keys.get(key)).copied().unwrap_or_else(|| self.state.keys.holder(key))
+        self.rest.as_ref().and_then(|rest| rest.keys.get(key)).copied().unwrap_or_else(|| self.state.key_holder(key))
     }
 
     /// The job that has a key now.

@@ -36,14 +36,14 @@ impl Decision<'_, '_> {
     fn tell_cleared(&mut self, count_max: usize) -> (usize, bool) {
         let state = self.state;
         let untold = state.untold.iter().map(|queue| state.queue(*queue));
-        let untold = untold.flat_map(|queue| queue.cleared.keys().map(move |(_, id)| (queue, *id)));
+        let untold = untold.flat_map(|queue| queue.untold().map(move |id| (queue, id)));
         let mut told = 0;
         for (queue, id) in untold {
             if told == count_max {
                 return (told, true);
             }
             if !self.draft.has_changed(id) {
-                let job = state.jobs.get(&id).expect("an unreported job exists");
+                let job = &state.known(id).expect("an unreported job exists");
                 let to = To::Cancelled(self.draft.final_facts(id, job));
                 let at = job.until().as_micros().to_le_bytes();
                 let shared = queue.why_cleared(job);

@@ -120,6 +120,12 @@ pub(crate) struct RareFields {
 }
 
 impl RareFields {
+    /// Removes what a job loses that is cancelled with its queue. Returns its key.
+    pub(crate) fn cancel(&mut self) -> Option<Box<Key>> {
+        (self.expires_at, self.run_until) = (None, None);
+        self.key.take()
+    }
+
     /// Whether it is worth to be kept.
     pub(crate) fn is_some(&self) -> bool {
         *self != RareFields::default()

@@ -12,6 +12,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::mem;
 
 use quire_model::Timestamp;
 
@@ -326,6 +327,33 @@ impl Groups {
             self.slots.pop();
             self.free.remove(&u32::try_from(self.slots.len()).expect("a group's number"));
         }
+    }
+
+    /// Takes out the jobs that are not active, and returns those that are pending by the numbers of
+    /// their groups. With `also_active`, the active jobs go as well.
+    pub(crate) fn take_waiting(
+        &mut self,
+        settings: &QueueSettings,
+        now: Timestamp,
+        also_active: bool,
+    ) -> BTreeMap<u32, OrderedMap<PendingKey>> {
+        self.settle(settings, now);
+        let numbers: Vec<u32> = self.iter().map(|(number, _)| number).collect();
+        let mut taken = BTreeMap::new();
+        for number in numbers {
+            let group = self.slots[number as usize].as_mut().expect("the slot has a group");
+            let pending = mem::take(&mut group.pending);
+            group.resting = 0;
+            if also_active {
+                group.active = 0;
+            }
+            if !pending.is_empty() {
+                taken.insert(number, pending);
+            }
+            self.settle_group(number, settings, now);
+            self.release(number, settings, now);
+        }
+        taken
     }
 
     /// Moves the groups that time has changed to their current places.

@@ -4,7 +4,8 @@
 //! * Each live job of the queue stands in exactly one of its group's `pending`, `delayed`, `leased`
 //!   and `held`, under the key that the job gives.
 //! * A job that can expire also stands in `expiring` while it is not active.
-//! * A job that was cancelled with the queue stands in `cleared` until its step is in the log.
+//! * A job that was cancelled with the queue stands in `cleared` or in `detached` until its step is
+//!   in the log.
 //!
 //! The queue holds no job itself.
 //!
@@ -14,11 +15,14 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::mem;
 use core::ops::{Deref, DerefMut};
 
-use quire_model::Timestamp;
+use quire_model::{Place, Timestamp};
 
+use super::detached::DetachedJobs;
 use super::group::{Groups, IdleTurns};
 use super::rate::Meter;
 use super::stats::QueueStats;
@@ -84,6 +88,8 @@ pub(crate) struct QueueIndexes {
     /// Jobs that were cancelled with the queue and have no step in the log yet, by the time of
     /// that.
     pub(crate) cleared: JobsByTime,
+    /// The same, with the records that they had before. The first clear comes first.
+    pub(crate) detached: Vec<DetachedJobs>,
 }
 
 /// Empty indexes, for an idle queue whose indexes are not in memory.
@@ -101,6 +107,7 @@ impl QueueIndexes {
             expiring: JobsByTime::new(),
             dead: BTreeSet::new(),
             cleared: JobsByTime::new(),
+            detached: Vec::new(),
         }
     }
 
@@ -109,7 +116,7 @@ impl QueueIndexes {
         let indexes = [&self.delayed, &self.leased, &self.expiring, &self.cleared];
         let is_empty = self.held.is_empty() && self.dead.is_empty() && indexes.iter().all(|index| index.is_empty());
         let has_defaults = self.settings == QueueSettings::NONE && self.meter == Meter::new();
-        self.groups.idle().filter(|_| is_empty && has_defaults)
+        self.groups.idle().filter(|_| is_empty && self.detached.is_empty() && has_defaults)
     }
 }
 
@@ -357,17 +364,65 @@ impl Queue {
         *count = count.saturating_sub(1);
     }
 
+    /// Cancels the jobs that are not active, or all jobs of a queue that is destroyed, in one step
+    /// whatever their number. Returns whether there were any.
+    pub(crate) fn detach(&mut self, at: Timestamp, place: Place, is_destroyed: bool) -> bool {
+        let is_taken = |state: &JobState| !state.is_finished() && (is_destroyed || *state != JobState::Active);
+        let taken = JobState::ALL.into_iter().filter(is_taken);
+        let count: u64 = taken.map(|state| mem::take(&mut self.counts[state as usize])).sum();
+        if count == 0 {
+            return false;
+        }
+        self.counts[JobState::Cancelled as usize] += count;
+        let (now, QueueIndexes { groups, settings, delayed, leased, held, expiring, detached, .. }) =
+            (self.time, &mut **self);
+        *expiring = JobsByTime::new();
+        detached.push(DetachedJobs {
+            at,
+            place,
+            is_destroyed,
+            count: count as usize,
+            pending: groups.take_waiting(settings, now, is_destroyed),
+            delayed: mem::take(delayed),
+            leased: if is_destroyed { mem::take(leased) } else { JobsByTime::new() },
+            held: mem::take(held),
+        });
+        true
+    }
+
+    /// When a clear took a job that has no step for it yet, by its record.
+    pub(crate) fn detached_at(&self, job: &Job) -> Option<Timestamp> {
+        self.detached.iter().find(|detached| detached.took(job)).map(|detached| detached.at)
+    }
+
+    /// Moves a detached job to the `cleared` ones.
+    pub(crate) fn end_detached(&mut self, id: JobId, job: &Job) {
+        let detached = &mut self.awake().detached;
+        let index = detached.iter().position(|detached| detached.took(job)).expect("a clear took the job");
+        let of_clear = &mut detached[index];
+        of_clear.remove(id, job);
+        let at = of_clear.at;
+        if of_clear.count == 0 {
+            detached.remove(index);
+        }
+        assert!(self.cleared.add((at, id)), "job {id} was cleared already");
+    }
+
+    /// The jobs that were cancelled with the queue and have no step yet.
+    pub(crate) fn untold(&self) -> impl Iterator<Item = JobId> {
+        let detached = self.detached.iter().flat_map(DetachedJobs::ids);
+        self.cleared.keys().map(|(_, id)| *id).chain(detached)
+    }
+
+    /// Their number.
+    pub(crate) fn untold_count(&self) -> usize {
+        self.cleared.len() + self.detached.iter().map(|detached| detached.count).sum::<usize>()
+    }
+
     /// Why a job was cancelled that is `cleared`.
     pub(crate) fn why_cleared(&self, job: &Job) -> &'static str {
         let is_destroyed = self.destroyed_at.is_some_and(|time| time <= job.until());
         if is_destroyed { "the queue was destroyed" } else { "the queue was cleared" }
-    }
-
-    /// Every live job of the queue, in no useful order.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = JobId> {
-        let pending = self.groups.iter().flat_map(|(_, group)| group.pending.keys().map(|(_, id)| *id));
-        let timed = self.delayed.keys().chain(self.leased.keys()).map(|(_, id)| *id);
-        pending.chain(timed).chain(self.held.iter().copied())
     }
 
     pub(crate) fn stats(&self) -> QueueStats {

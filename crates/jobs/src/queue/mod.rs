@@ -1,5 +1,6 @@
 //! One queue: its jobs in order, its groups, its rates, and how many jobs it has in each state.
 
+mod detached;
 mod group;
 mod indexes;
 mod rate;

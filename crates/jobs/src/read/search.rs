@@ -326,7 +326,7 @@ impl<'s> Search<'s> {
     fn matches(&self, id: JobId) -> Result<bool, ReadError> {
         let filter = self.filter;
         // Cleared jobs without a step are in memory, too.
-        let (state, queue, attempt, last, finished_at) = match self.jobs.jobs.get(&id) {
+        let (state, queue, attempt, last, finished_at) = match self.jobs.known(id) {
             Some(job) => (job.state, job.queue, job.attempt, job.last(), job.state.is_finished().then(|| job.until())),
             // A job whose enqueue entry was removed no longer exists.
             None => match ended(self.history, id)? {

@@ -85,7 +85,7 @@ impl Jobs {
     /// Whether this lease holds the job. An expired lease counts until a command has noticed the
     /// expiry.
     pub fn is_leased(&self, id: JobId, token: LeaseToken) -> bool {
-        self.jobs.get(&id).is_some_and(|job| job.is_held_by(token))
+        self.known(id).is_some_and(|job| job.is_held_by(token))
     }
 
     /// A job, live or finished; `None` when the id is unknown or the job was removed.
@@ -105,10 +105,10 @@ impl Jobs {
 
     /// Returns the end of a job, or its current state.
     fn end_or_standing(&self, history: &dyn History, id: JobId) -> Result<Option<JobEnd>, ReadError> {
-        let Some(job) = self.jobs.get(&id) else { return ended(history, id) };
-        let final_facts = job.final_facts(id, self.extra(id, job));
+        let Some(job) = self.known(id) else { return ended(history, id) };
+        let final_facts = job.final_facts(id, self.extra(id, &job));
         let ended = LastStep { state: job.state, final_facts, place: job.last(), attempt: job.attempt };
-        Ok(Some(JobEnd { ended, status: self.status(history, id, job)? }))
+        Ok(Some(JobEnd { ended, status: self.status(history, id, &job)? }))
     }
 
     fn view(
