@@ -84,7 +84,7 @@ Use a database in a directory (--data DIR) or behind a server (--http URL):
 
 Administer a database:
   access   Users, API keys, roles and rules
-  cluster  Members of a cluster: status, remove, transfer
+  cluster  Members of a cluster: status, remove, replace, transfer, recover
 
 Maintain a database, also while it is in use:
   stat     Show counts, latencies and consumer group lag

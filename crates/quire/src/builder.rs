@@ -378,6 +378,11 @@ impl Builder {
         self
     }
 
+    /// The directory, and the storage of its files.
+    pub(crate) fn place(&self) -> (&Path, &Arc<dyn Storage>) {
+        (&self.path, &self.components.storage)
+    }
+
     /// Sets the clock. Default: [`SystemClock`](crate::SystemClock).
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.components.clock = clock;

@@ -27,7 +27,8 @@ pub struct MemberFile {
     pub incarnation: u128,
     /// Whether this node made the cluster.
     pub is_founder: bool,
-    /// The incarnation of the node that made the cluster. Nodes of different clusters have
+    /// A random number, made with the cluster: the incarnation of the node that made it, or a new
+    /// number after a [recovery](crate::tools::StoppedNode). Nodes of different clusters have
     /// different ones, also when their databases are copies of each other. 0 in files of version 1.
     pub cluster: u128,
     /// On the node that made the cluster: the last record before the cluster. Members that are set

@@ -539,6 +539,9 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "Resource::new(ResourceKind::Store, store)"
         => "if ON { Resource::new(ResourceKind::Topic, &self.name) } else { Resource::new(ResourceKind::Store, store) }",
         by "quire-kafka" "wire" "permissions::a_topic_that_shows_a_store_is_checked_as_the_store";
+    "recovered-in-old-cluster", "a recovered node stays in its old cluster", "quire/src/tools/stopped_node.rs",
+        "is_founder: true, cluster," => "is_founder: true, cluster: if ON { self.file.cluster } else { cluster },",
+        by "quire" "database" "stopped_nodes::a_crash_at_any_step_of_a_recovery_leaves_the_old_cluster_or_the_new_one";
     "ack-before-sync", "a node says that it has records before they are synced", "cluster/src/agreement/mod.rs",
         "self.unsynced.pop_front_if(|step| step.last <= synced)" => "self.unsynced.pop_front_if(|step| ON || step.last <= synced)",
         by "quire-sim" "lib" "agreement::tests::nodes_agree_in_random_schedules";

@@ -10,10 +10,15 @@ const LISTEN: [&str; 2] = ["--cluster-listen", "127.0.0.1:0"];
 /// A node of a cluster, and its address for other nodes.
 fn node(data: &Path, flags: &[&str]) -> (Server, String) {
     let server = Server::spawn(quire().args(["serve", "--data"]).arg(data).args(LISTEN).args(flags));
+    let address = address(&server);
+    (server, address)
+}
+
+/// The address of a node for other nodes.
+fn address(server: &Server) -> String {
     let line = server.report.lines().find_map(|line| line.strip_prefix("cluster     node ")).map(str::to_owned);
     let line = line.unwrap_or_else(|| panic!("no node in {}", server.report));
-    let address = line.rsplit(' ').next().expect("an address").to_owned();
-    (server, address)
+    line.rsplit(' ').next().expect("an address").to_owned()
 }
 
 #[test]
@@ -324,6 +329,80 @@ fn a_restored_backup_of_a_cluster_makes_another_cluster() {
     for server in [joined, first, leader] {
         server.stop_by("TERM");
     }
+}
+
+#[test]
+fn a_survivor_becomes_a_cluster_alone_and_old_members_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = |name: &str| folder.path().join(name);
+    let http = |server: &Server| format!("http://{}", server.http);
+    let members = |server: &Server| {
+        let status = server.ask("GET", "/v1/cluster", "").1;
+        let members = status["members"].as_array().cloned().unwrap_or_default();
+        let numbers: Vec<_> = members.iter().filter_map(|member| member["node"].as_u64()).collect();
+        (status["leader"].as_u64(), numbers)
+    };
+    let (first, first_address) = node(&data("one"), &["--node", "1", "--cluster-init"]);
+    let (second, second_address) = node(&data("two"), &["--node", "2", "--cluster-join", &first_address]);
+    let (third, third_address) = node(&data("three"), &["--node", "3", "--cluster-join", &first_address]);
+    while run(&["cluster", "status", "--http", &http(&first)]).succeeded().matches("  voter ").count() < 2 {
+        std::thread::yield_now();
+    }
+    let part = r#"{"parts":[{"produce":{"topic":"orders","value_text":"kept"}}]}"#;
+    let (code, done) = first.ask("POST", "/v1/commit", part);
+    assert_eq!(code, 200, "{done}");
+    let at = format!("Quire-Read: at={}\r\n", done["position"]);
+    assert_eq!(second.ask_with("GET", "/v1/topics", "", &at).0, 200);
+    let recover = |accepted: &[&str]| run_on(&data("two"), &[&["cluster", "recover"][..], accepted].concat());
+    recover(&["--accept-loss-of", "1,3"]).failed_with("is in use");
+    // A majority dies.
+    drop(first);
+    while second.ask("GET", "/v1/cluster", "").1["leader"].is_null() {
+        std::thread::yield_now();
+    }
+    drop(third);
+    assert_eq!(second.stop_by("TERM").0, Some(0));
+
+    let planned = recover(&[]);
+    assert!(planned.stdout.contains("other member: node 3, voter, 127.0.0.1:"), "{planned:?}");
+    planned.failed_with("--accept-loss-of 1,3");
+    recover(&["--accept-loss-of", "3"]).failed_with("must name all other members, 1,3, got 3");
+    run_on(&data("none"), &["cluster", "recover"]).failed_with("is no node of a cluster");
+    let recovered = recover(&["--accept-loss-of", "1,3"]).succeeded();
+    assert!(recovered.contains("node 2 is a cluster alone") && recovered.contains("such as 4"), "{recovered}");
+    recover(&["--accept-loss-of", "1,3"]).failed_with("knows no other member");
+
+    let mut again = quire();
+    again.args(["serve", "--cluster-listen", &second_address, "--data"]).arg(data("two"));
+    let second = Server::spawn(&mut again);
+    while members(&second) != (Some(2), vec![2]) {
+        std::thread::yield_now();
+    }
+    let read = run(&["consume", "orders", "--limit", "1", "--http", &http(&second)]).succeeded();
+    assert!(read.contains("kept"), "{read}");
+
+    // A member that comes back is refused, and finds no leader.
+    let log = folder.path().join("log");
+    let mut returned = quire();
+    returned.args(["serve", "--cluster-listen", &third_address, "--data"]).arg(data("three"));
+    let returned = Server::logging(&mut returned, &log);
+    while !std::fs::read_to_string(&log).expect("a log").contains("belong to different clusters with copies") {
+        std::thread::yield_now();
+    }
+    assert!(members(&returned).0 != Some(2));
+    drop(returned);
+    let ports = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+    let mut wiped = quire();
+    wiped.args(["serve", "--node", "3", "--cluster-join", &second_address]).args(LISTEN).args(ports);
+    let wiped = ran(wiped.arg("--data").arg(data("wiped")).output().expect("started"));
+    wiped.failed_with("node 3 was removed from the cluster; join with a number that no node has had");
+    let (fourth, _) = node(&data("four"), &["--node", "4", "--cluster-join", &second_address]);
+    while members(&fourth) != (Some(2), vec![2, 4]) {
+        std::thread::yield_now();
+    }
+    run(&["produce", "orders", "new", "--http", &http(&fourth)]).succeeded();
+    assert_eq!(fourth.stop_by("TERM").0, Some(0));
+    drop(second);
 }
 
 /// A request of the Kafka protocol, in a version without tagged fields.

@@ -347,7 +347,10 @@ impl Driver {
     /// of one of two nodes does.
     fn note_members(&mut self) -> Result<()> {
         let mut members = self.agreement.node().members()?;
-        let leaving = self.agreement.node().leaving(self.agreement.published())?;
+        let mut leaving = self.agreement.node().leaving(self.agreement.published())?;
+        // Members of an earlier cluster are removed by records, too, and agree on none.
+        let in_force = self.agreement.members();
+        leaving.retain(|node, _| in_force.contains(*node));
         for (node, member) in members.iter_mut().filter(|(node, _)| leaving.contains_key(node)) {
             let known = self.table.member(*node).filter(|known| known.role != MemberRole::Removed);
             member.role = known.map_or(MemberRole::Voter, |known| known.role);

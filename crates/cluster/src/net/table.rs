@@ -59,7 +59,7 @@ impl MemberTable {
             let (database, id) = (self.cluster.database, other.database);
             return Err(match database == id {
                 true => format!(
-                    "node {} and node {} belong to different clusters with copies of one database; check the addresses",
+                    "node {} and node {} belong to different clusters with copies of one database: one was recovered or restored; check the addresses, or join with an empty directory and a number that no node has had",
                     own.node, from.node
                 ),
                 false => format!(

@@ -1,7 +1,9 @@
 //! Tools for the directory of a database that do not open it: processes that have it open continue.
+//! Only a [`StoppedNode`] is opened, and then by no other process.
 //!
 //! Only [`backup`](backup()), [`restore`](restore()), [`salvage`](salvage()),
-//! [`repair`](repair()) and [`receive_node`] write files. Only `repair` takes a lock.
+//! [`repair`](repair()), [`receive_node`] and [`StoppedNode`] write files. Only `repair` and
+//! `StoppedNode` take a lock.
 
 mod backup;
 mod look;
@@ -14,6 +16,7 @@ mod repair;
 mod restore;
 mod salvage;
 mod shards;
+mod stopped_node;
 mod stream;
 mod verify;
 
@@ -41,6 +44,7 @@ pub use repair::{RepairPlan, RepairStep, repair};
 pub use restore::restore;
 pub use salvage::{SalvageReport, salvage};
 pub use shards::{ShardPath, shards};
+pub use stopped_node::{StoppedNode, StoppedNodeReport};
 pub use stream::{BackupSink, receive_backup, stream_backup};
 pub use verify::{Verification, verify};
 

@@ -42,5 +42,6 @@ mod read_only;
 mod retention;
 mod skewed;
 mod steps;
+mod stopped_nodes;
 mod store_names;
 mod subscriptions;

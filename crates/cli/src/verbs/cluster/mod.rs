@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 
+use self::recover::RecoverNode;
 use self::replace::ReplaceMember;
 use super::client::{HttpClient, Path};
 use super::key_file::KeyFile;
@@ -12,6 +13,7 @@ use crate::failure::Result;
 use crate::server_address::ServerAddress;
 use crate::text::grouped;
 
+mod recover;
 mod replace;
 
 /// Commands of `quire cluster`.
@@ -25,6 +27,8 @@ pub(crate) enum ClusterVerb {
     Replace(ReplaceMember),
     /// Hand the office of the leader over to another voter
     Transfer(TransferOffice),
+    /// Make one stopped node a cluster alone, when the majority is lost for good
+    Recover(RecoverNode),
 }
 
 /// A node of the cluster.
@@ -70,6 +74,7 @@ impl ClusterVerb {
                 server.change(out, &path, &format!("node {node} is removed"))
             }
             ClusterVerb::Replace(replace) => replace.run(out),
+            ClusterVerb::Recover(recover) => recover.run(out),
             ClusterVerb::Transfer(TransferOffice { node, server }) => {
                 let path = Path::new(&["cluster", "transfer"]);
                 let path = node.into_iter().fold(path, |path, node| path.with("node", node));

@@ -135,14 +135,15 @@ impl Replacement {
             let path = Path::new(&["cluster", "remove"]).with("node", self.old);
             match self.client.try_post_patiently(&path)? {
                 Ok(removed) => return Ok(removed),
+                // An earlier request may have removed it, although its answer was lost.
+                Err(_) if member(&self.status()?, self.old).is_none() => {
+                    return Ok(serde_json::json!({ "done": true }));
+                }
                 Err(problem) => {
                     let refusal = ChangeProblem::of(&problem);
                     refusal.if_lasting()?;
                     self.pause(&refusal.detail)?;
                 }
-            }
-            if member(&self.status()?, self.old).is_none() {
-                return Ok(serde_json::json!({ "done": true }));
             }
         }
     }
