@@ -66,6 +66,15 @@ impl Foundation {
         }
     }
 
+    /// The error of a record that is never published. A read of this node has changed nothing, and
+    /// may be repeated.
+    fn explain(&self, error: quire_log::Error) -> Error {
+        match error {
+            quire_log::Error::Unsettled { .. } if self.at_most.is_some() => Error::unconfirmed_here(),
+            error => error.into(),
+        }
+    }
+
     /// Records the duration of the commit, once it is published.
     fn end_timing(&mut self) {
         if let Some(commit) = self.timed.take() {
@@ -109,7 +118,7 @@ impl<T> Ticket<T> {
     /// [`Database::local`](crate::Database::local) rests on records that no majority confirms.
     pub fn wait(mut self) -> Result<T> {
         self.foundation.reach()?;
-        self.foundation.log.wait(self.foundation.basis)?;
+        self.foundation.log.wait(self.foundation.basis).map_err(|error| self.foundation.explain(error))?;
         self.foundation.confirmation.take().map_or(Ok(()), Confirmation::wait)?;
         self.foundation.end_timing();
         Ok(self.answer)
@@ -154,7 +163,8 @@ impl<T> Future for Answer<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
         if !self.is_published {
-            ready!(Pin::new(&mut self.publication).poll(context))?;
+            let published = ready!(Pin::new(&mut self.publication).poll(context));
+            published.map_err(|error| self.foundation.explain(error))?;
             self.is_published = true;
         }
         if let Some(confirmation) = &mut self.foundation.confirmation {

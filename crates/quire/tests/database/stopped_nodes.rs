@@ -1,9 +1,12 @@
-//! A stopped node of a cluster that becomes a cluster alone, because the majority is lost.
+//! A node of a cluster without the others: a stopped one that becomes a cluster alone, and reads of
+//! one that stands down.
 
 use std::num::NonZeroU64;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use quire::tools::StoppedNode;
 use quire::{Background, Builder, Database, Disk, Durability, ErrorKind, MemberFile, Position};
@@ -86,6 +89,20 @@ fn a_crash_at_any_step_of_a_recovery_leaves_the_old_cluster_or_the_new_one() {
             return;
         }
     }
+}
+
+#[test]
+fn a_read_of_a_node_that_stands_down_may_be_repeated() {
+    let place = Place::new();
+    let database = builder(&place).member(true).open().expect("created");
+    let shard = database.replicated();
+    shard.begin_term(Term::new(7), 1).expect("begun");
+    let mut read = pin!(database.local().read(|view| view.position).expect("read").into_future());
+    let mut poll = || read.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(poll().is_pending(), "the record is not published");
+    shard.stand_down(None).expect("stood down");
+    let Poll::Ready(Err(refused)) = poll() else { panic!("the record may never be published") };
+    assert_eq!(refused.kind(), ErrorKind::NotLeader, "{refused}");
 }
 
 #[test]
