@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use quire::system::MemberRole;
 use quire::{ClusterControl, ClusterStatus, Operation, Resource};
 use quire_api::Code;
 use quire_api::reply::{ClusterChangeReply, ClusterMemberReply, ClusterReply};
@@ -55,6 +56,15 @@ fn reply_of(status: ClusterStatus) -> ClusterReply {
         elections_won: status.elections_won,
         members: members.collect(),
     }
+}
+
+/// The number of damaged places in the log, where this node leaves the office of the leader to
+/// other voters because of them.
+pub(crate) fn damage_that_holds_back(app: &App) -> Option<usize> {
+    let status = app.owner().cluster_control()?.status();
+    let voters = status.members.iter().filter(|member| member.member.role == MemberRole::Voter).count();
+    let damaged = app.owner().damage().len();
+    (damaged > 0 && voters > 1).then_some(damaged)
 }
 
 /// Removes a member, and responds when the nodes agree.

@@ -11,6 +11,7 @@ use quire_api::Code;
 use quire_api::reply::Health;
 
 use crate::app::App;
+use crate::cluster::damage_that_holds_back;
 use crate::error::Problem;
 use crate::response::{JsonResponse, aside};
 use crate::stats;
@@ -30,7 +31,7 @@ pub(crate) async fn live() -> &'static str {
 /// 200 when commits can succeed, also by the leader of the cluster where this node follows and
 /// reaches it, and else 503 with the reason: the server is stopping, the database
 /// was opened read-only, the disk is full, a segment can't be created, or the database has failed.
-pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, Problem> {
+pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<String, Problem> {
     if app.is_closing() {
         return Err(Problem::stopping());
     }
@@ -54,7 +55,11 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, P
             Problem::new(code, error.for_clients()).unavailable()
         })?;
     }
-    Ok("ok\n")
+    Ok(match damage_that_holds_back(&app) {
+        // Requests reach the leader as before.
+        Some(damaged) => format!("ok; damaged places: {damaged}; this node does not lead\n"),
+        None => "ok\n".to_owned(),
+    })
 }
 
 /// Whether this node is connected with the leader of its cluster.

@@ -15,6 +15,7 @@ use quire_access::budget::{BudgetUsage, FrontEnd};
 use quire_access::{BoundedRequest, ConnectionStatistics, EndedRequests, Traffic};
 
 use crate::app::App;
+use crate::cluster::damage_that_holds_back;
 use crate::error::Problem;
 use crate::exposition::{CONTENT, Exposition, MetricFamily};
 use crate::finished::FinishedJobs;
@@ -94,6 +95,8 @@ async fn read(app: &Arc<App>) -> Result<Exposition, Problem> {
 fn of_process(out: &mut Exposition, app: &App) {
     if let Some(control) = app.owner().cluster_control() {
         cluster(out, &control.status());
+        out.gauge("quire_cluster_held_back", "Whether this node does not lead because its log has damage.")
+            .sample(&[], u64::from(damage_that_holds_back(app).is_some()));
     }
     front_ends(out, &app.traffic);
     memory(out, app.budget.usage());

@@ -539,6 +539,15 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "Resource::new(ResourceKind::Store, store)"
         => "if ON { Resource::new(ResourceKind::Topic, &self.name) } else { Resource::new(ResourceKind::Store, store) }",
         by "quire-kafka" "wire" "permissions::a_topic_that_shows_a_store_is_checked_as_the_store";
+    "held-back-campaigns", "a node with damage asks for votes", "cluster/src/agreement/mod.rs",
+        "self.is_held_back() && self.state.role != NodeRole::Leader && is_due" => "!ON && self.is_held_back() && self.state.role != NodeRole::Leader && is_due",
+        by "quire-sim" "lib" "cluster::tests::databases_of_a_cluster_agree_whatever_fails";
+    "held-back-takes-office", "a node with damage takes the office that is handed over", "cluster/src/agreement/mod.rs",
+        "if self.is_held_back() && message.0" => "if !ON && self.is_held_back() && message.0",
+        by "quire-sim" "lib" "cluster::tests::databases_of_a_cluster_agree_whatever_fails";
+    "damage-leads", "a leader with damage keeps its office", "cluster/src/driver/thread.rs",
+        "self.agreement.hold_back(damaged > 0)?;" => "self.agreement.hold_back(!ON && damaged > 0)?;",
+        by "quire-cluster" "nodes" "a_node_with_damage_hands_its_office_over_and_leads_only_without_any_other_leader";
     "recovered-in-old-cluster", "a recovered node stays in its old cluster", "quire/src/tools/stopped_node.rs",
         "is_founder: true, cluster," => "is_founder: true, cluster: if ON { self.file.cluster } else { cluster },",
         by "quire" "database" "stopped_nodes::a_crash_at_any_step_of_a_recovery_leaves_the_old_cluster_or_the_new_one";

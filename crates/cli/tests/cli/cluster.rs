@@ -1,6 +1,7 @@
 //! `quire serve` as a node of a cluster, `quire cluster`, and `quire demo --cluster`.
 
 use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::support::{Server, quire, ran, run, run_on};
@@ -329,6 +330,55 @@ fn a_restored_backup_of_a_cluster_makes_another_cluster() {
     for server in [joined, first, leader] {
         server.stop_by("TERM");
     }
+}
+
+#[test]
+fn a_leader_whose_segment_has_a_flipped_byte_hands_its_office_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = |name: &str| folder.path().join(name);
+    let flags = ["--segment-bytes", "1048576", "--scrub-bytes-per-second", "1000000000"];
+    let begin = |name: &str, own: &[&str]| node(&data(name), &[&flags[..], own].concat());
+    let (first, address) = begin("one", &["--node", "1", "--cluster-init"]);
+    let (second, _) = begin("two", &["--node", "2", "--cluster-join", &address]);
+    let (third, _) = begin("three", &["--node", "3", "--cluster-join", &address]);
+    let status = |server: &Server| server.ask("GET", "/v1/cluster", "").1;
+    while run(&["cluster", "status", "--http", &format!("http://{}", first.http)])
+        .succeeded()
+        .matches("  voter ")
+        .count()
+        < 2
+    {
+        std::thread::yield_now();
+    }
+    let part = format!(r#"{{"parts":[{{"produce":{{"topic":"notes","value_text":"{}"}}}}]}}"#, "n".repeat(100 << 10));
+    let sealed = data("one").join("shard-0000/00000000000000000001.idx");
+    for _ in 0..24 {
+        assert_eq!(first.ask("POST", "/v1/commit", &part).0, 200);
+    }
+    while !sealed.exists() {
+        std::thread::yield_now();
+    }
+    assert_eq!(first.text("/readyz"), "ok\n");
+    let segment = std::fs::OpenOptions::new().read(true).write(true).open(sealed.with_extension("log"));
+    let segment = segment.expect("a segment");
+    let mut byte = [0];
+    segment.read_exact_at(&mut byte, 500_000).expect("read");
+    segment.write_all_at(&[byte[0] ^ 4], 500_000).expect("written");
+
+    while [&second, &third].iter().all(|server| status(server)["role"] != "leader") {
+        std::thread::yield_now();
+    }
+    assert_eq!(first.ask("GET", "/healthz", "").1["status"], "damaged");
+    while !first.raw("GET", "/readyz", "", "").contains("ok; damaged places: 1;") {
+        std::thread::yield_now();
+    }
+    assert!(first.text("/metrics").contains("\nquire_cluster_held_back 1\n"));
+    let shown = run(&["cluster", "status", "--http", &format!("http://{}", first.http)]).succeeded();
+    assert!(shown.contains("its log has damage: it does not lead while another voter can"), "{shown}");
+    // The others have the record, and its clients read it through the leader.
+    let read = run(&["consume", "notes", "--limit", "24", "--http", &format!("http://{}", first.http)]).succeeded();
+    assert_eq!(read.lines().filter(|line| line.contains("nnnn")).count(), 24);
+    [first, second, third].into_iter().for_each(|server| _ = server.stop_by("TERM"));
 }
 
 #[test]

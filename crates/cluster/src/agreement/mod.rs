@@ -39,6 +39,10 @@ const TERMS_AHEAD_MAX: u64 = 1 << 20;
 /// How many records are reported to `raft` at once.
 const REPORTED_MAX: u64 = 1_024;
 
+/// How many times `election_ticks` a node that is [held back](Agreement::hold_back) waits for a
+/// leader before it asks for votes.
+const HELD_BACK_ELECTIONS: usize = 20;
+
 /// The time between heartbeats and elections, in ticks. The owner decides how long a tick is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgreementSettings {
@@ -48,6 +52,14 @@ pub struct AgreementSettings {
     /// a number between this and its double, so that two followers seldom ask together. Default: 8;
     /// more than `heartbeat_ticks`.
     pub election_ticks: usize,
+}
+
+impl AgreementSettings {
+    /// The ticks without a leader after which a node that is [held back](Agreement::hold_back) asks
+    /// for votes all the same.
+    pub fn held_back_ticks(self) -> usize {
+        HELD_BACK_ELECTIONS * self.election_ticks
+    }
 }
 
 impl Default for AgreementSettings {
@@ -70,6 +82,10 @@ pub struct Agreement<N: MemberNode> {
     /// The number of the last round for reads that was begun, and of the last one that a majority
     /// answered.
     read_rounds: (u64, u64),
+    /// Whether the node leaves the office to others.
+    is_held_back: bool,
+    /// The ticks since the node, held back, last knew a leader.
+    leaderless_ticks: usize,
 }
 
 /// Messages that wait until the records before them are synced.
@@ -114,6 +130,8 @@ impl<N: MemberNode> Agreement<N> {
             vote,
             state,
             read_rounds: (0, 0),
+            is_held_back: false,
+            leaderless_ticks: 0,
         };
         agreement.draw_election_ticks();
         agreement
@@ -190,8 +208,60 @@ impl<N: MemberNode> Agreement<N> {
         if self.state.role != NodeRole::Leader && !self.unsynced.is_empty() {
             return Ok(());
         }
-        self.raft.tick();
+        if self.waits_for_others() {
+            self.stand_back();
+        } else {
+            self.raft.tick();
+        }
         self.settle()
+    }
+
+    /// Makes the node leave the office of the leader to others, or ends that. A node that is held
+    /// back asks for no votes, and takes no office that another node hands over. It votes as
+    /// before.
+    ///
+    /// * Without any leader for [`AgreementSettings::held_back_ticks`], it asks for votes all the
+    ///   same: the others may lack records, or be held back too.
+    /// * The only voter is not held back.
+    /// * A leader stays the leader: its owner hands the office over.
+    ///
+    /// # Errors
+    /// The failure of the node.
+    pub fn hold_back(&mut self, is_held_back: bool) -> Result<(), N::Failure> {
+        if self.is_held_back == is_held_back {
+            return Ok(());
+        }
+        (self.is_held_back, self.leaderless_ticks) = (is_held_back, 0);
+        if self.is_held_back() && self.state.role == NodeRole::Candidate {
+            self.stand_back();
+        }
+        self.settle()
+    }
+
+    /// Whether the node leaves the office of the leader to others.
+    pub fn is_held_back(&self) -> bool {
+        let others = || self.members().voters.len() > 1;
+        self.is_held_back && others()
+    }
+
+    /// Whether the node, held back, would ask for votes at this tick and is not to.
+    fn waits_for_others(&mut self) -> bool {
+        if !self.is_held_back() || self.state.role == NodeRole::Leader || self.state.leader.is_some() {
+            self.leaderless_ticks = 0;
+        } else {
+            self.leaderless_ticks += 1;
+        }
+        let raft = &self.raft.raft;
+        let is_due = raft.election_elapsed + 1 >= raft.randomized_election_timeout();
+        let is_patient = self.leaderless_ticks < self.settings.held_back_ticks();
+        self.is_held_back() && self.state.role != NodeRole::Leader && is_due && is_patient
+    }
+
+    /// Forgets the leader, and each attempt to lead. So this node votes for another one.
+    fn stand_back(&mut self) {
+        let raft = &mut self.raft.raft;
+        raft.become_follower(raft.term, raft::INVALID_ID);
+        self.draw_election_ticks();
     }
 
     /// Reports the records that the leader has appended since the last report. The records that a
@@ -248,6 +318,10 @@ impl<N: MemberNode> Agreement<N> {
     /// # Errors
     /// The failure of the node.
     pub fn receive(&mut self, message: PeerMessage) -> Result<(), N::Failure> {
+        if self.is_held_back() && message.0.get_msg_type() == MessageType::MsgTimeoutNow {
+            // The other node keeps its office, or hands it over to a third one.
+            return Ok(());
+        }
         // Messages of nodes that are no longer members are refused by `raft`, and answer nothing.
         let _ = self.raft.step(message.0);
         self.settle()
@@ -321,7 +395,7 @@ impl<N: MemberNode> Agreement<N> {
     /// # Errors
     /// The failure of the node.
     pub fn campaign(&mut self) -> Result<(), N::Failure> {
-        let is_free = self.state.role == NodeRole::Follower && self.state.leader.is_none();
+        let is_free = self.state.role == NodeRole::Follower && self.state.leader.is_none() && !self.is_held_back();
         if is_free && self.unsynced.is_empty() && self.raft.raft.promotable() {
             // A node that waits for a change of the members to take effect asks later.
             let _ = self.raft.campaign();

@@ -119,6 +119,8 @@ impl RunningMember {
             durable: log.durable(),
             published: log.published(),
             elections_won: 0,
+            damaged: 0,
+            is_held_back: false,
             members: Vec::new(),
             failure: None,
             needs_files: false,

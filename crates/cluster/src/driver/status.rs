@@ -27,6 +27,10 @@ pub struct NodeStatus {
     pub published: Position,
     /// How often this node began to lead.
     pub elections_won: u64,
+    /// The number of damaged places that were found in its log since it was opened.
+    pub damaged: u64,
+    /// Whether it leaves the office of the leader to other voters, because of the damage.
+    pub is_held_back: bool,
     /// The members that are not removed, in the order of their numbers.
     pub members: Vec<MemberStatus>,
     /// Why the node has stopped, if it has.
@@ -92,6 +96,11 @@ pub enum NodeNotice {
         /// How.
         reason: String,
     },
+    /// The log has damage. The node leaves the office of the leader to others.
+    Damaged {
+        /// The number of damaged places.
+        places: u64,
+    },
     /// The node does not become a member yet.
     NotJoined {
         /// Why.
@@ -140,6 +149,10 @@ impl fmt::Display for NodeNotice {
             NodeNotice::Contradiction { node, reason } => {
                 write!(f, "a message of node {node} was refused: {reason}")
             }
+            NodeNotice::Damaged { places } => write!(
+                f,
+                "damaged places in the log: {places}; this node does not lead while another voter can; replace it"
+            ),
             NodeNotice::NotJoined { reason, .. } => write!(f, "this node is not a member yet: {reason}"),
             NodeNotice::Failed { reason } => write!(f, "the node has stopped: {reason}"),
         }

@@ -1,6 +1,6 @@
 //! The thread of the driver.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
@@ -19,6 +19,10 @@ use crate::shard::{ChangeRefusal, ShardNode};
 
 /// How long the records after fetched files stay, so that the node can continue from them.
 const FILES_GRACE: Duration = Duration::from_secs(60);
+
+/// The pause after a node with damage tried to hand its office over. It doubles up to the second.
+/// The node decides no commits during an attempt.
+const HAND_OVER_PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// A learner that lacks at most this many records becomes a voter.
 const LEARNER_LAG_MAX: u64 = 4_096;
@@ -60,6 +64,19 @@ pub(super) struct DriverProgress {
     needed: Position,
     /// The node that has fetched files and lacks the records since then, and how long they stay.
     fetched: Option<(NodeId, Instant)>,
+    /// The number of damaged places in the log that was reported.
+    damaged: u64,
+    /// The attempts to hand the office over because of damage, while this node leads.
+    hand_overs: HandOvers,
+}
+
+/// The attempts of a node with damage to hand its office over.
+#[derive(Debug, Default)]
+struct HandOvers {
+    /// When the next one may begin, and the pause before it.
+    next: Option<(Instant, Duration)>,
+    /// The voters that did not take the office over.
+    tried: BTreeSet<NodeId>,
 }
 
 #[derive(Debug)]
@@ -103,6 +120,7 @@ impl Driver {
 
     fn drive(&mut self) -> Result<()> {
         let mut next_tick = now() + self.tick;
+        self.tend_damage(now())?;
         self.settle()?;
         while !self.mailbox.is_stopping() && !self.progress.needs_files {
             for event in self.mailbox.take() {
@@ -119,6 +137,7 @@ impl Driver {
                     left => self.progress.campaign_in = left.map(|ticks| ticks - 1),
                 }
                 self.agreement.resume_office()?;
+                self.tend_damage(time)?;
                 // A process that was paused does not catch up with the ticks that it missed.
                 next_tick = (next_tick + self.tick).max(time);
                 self.tend_members()?;
@@ -168,7 +187,7 @@ impl Driver {
         let changed = match command {
             NodeCommand::Join(identity, addresses) => self.join(identity, addresses)?,
             NodeCommand::Remove(node) => self.remove(node)?,
-            NodeCommand::HandOver(to) => match to.or_else(|| self.closest_voter()) {
+            NodeCommand::HandOver(to) => match to.or_else(|| self.closest_voter(&BTreeSet::new())) {
                 Some(to) => self.agreement.hand_over_to(to)?.map(|()| None),
                 None => Err(ChangeRefusal::Invalid("no other voter follows this node".to_owned())),
             },
@@ -227,11 +246,14 @@ impl Driver {
         Ok(self.agreement.set_member(node, &removed)?.map(Some))
     }
 
-    /// The connected voter that has the most records.
-    fn closest_voter(&self) -> Option<NodeId> {
+    /// The connected voter, outside of `except`, that has the most records.
+    fn closest_voter(&self, except: &BTreeSet<NodeId>) -> Option<NodeId> {
         let members = self.agreement.members();
         let others = self.agreement.progress().into_iter().filter(|(node, _)| {
-            *node != self.own.node && members.voters.contains(node) && self.links.is_connected(*node)
+            *node != self.own.node
+                && members.voters.contains(node)
+                && self.links.is_connected(*node)
+                && !except.contains(node)
         });
         others.max_by_key(|(_, acknowledged)| *acknowledged).map(|(node, _)| node)
     }
@@ -407,6 +429,36 @@ impl Driver {
         Ok(())
     }
 
+    /// Makes a node with damage in its log leave the office to others: it can't read each record,
+    /// nor send it to a follower that lacks it.
+    fn tend_damage(&mut self, time: Instant) -> Result<()> {
+        let damaged = self.agreement.node().shard().log().damage().len() as u64;
+        if damaged > self.progress.damaged {
+            self.observer.note(&NodeNotice::Damaged { places: damaged });
+        }
+        self.progress.damaged = damaged;
+        self.agreement.hold_back(damaged > 0)?;
+        if !self.agreement.is_held_back() || self.agreement.state().role != NodeRole::Leader {
+            self.progress.hand_overs = HandOvers::default();
+            return Ok(());
+        }
+        let (next, pause) = self.progress.hand_overs.next.unwrap_or((time, HAND_OVER_PAUSE.0));
+        if self.agreement.may_append().is_none() || time < next {
+            return Ok(());
+        }
+        match self.closest_voter(&self.progress.hand_overs.tried) {
+            Some(to) => {
+                self.progress.hand_overs.next = Some((time + pause, (pause * 2).min(HAND_OVER_PAUSE.1)));
+                self.progress.hand_overs.tried.insert(to);
+                // A voter that is held back too does not take it.
+                let _ = self.agreement.hand_over_to(to)?;
+            }
+            // Those that did not take it may take it now.
+            None => self.progress.hand_overs.tried.clear(),
+        }
+        Ok(())
+    }
+
     /// Says which records compaction must leave: those that a connected follower lacks, and those
     /// after the files that a node fetches.
     fn note_compaction(&mut self, time: Instant) {
@@ -458,6 +510,8 @@ impl Driver {
             durable,
             published: self.agreement.published(),
             elections_won: self.progress.elections_won,
+            damaged: self.progress.damaged,
+            is_held_back: self.agreement.is_held_back(),
             members: members.collect(),
             failure: None,
             needs_files: false,

@@ -5,6 +5,7 @@
 mod support;
 
 use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use quire::events::NewEvent;
@@ -75,6 +76,54 @@ fn a_leader_hands_its_office_over_and_a_member_is_removed() {
     let again = cluster.block_on(discover(&cluster.connector(), &cluster.addresses(&[2]), identity(3, 3), None));
     let Err(JoinError::Refused(reason)) = again else { panic!("it was removed: {again:?}") };
     assert!(reason.contains("node 3 was removed from the cluster"), "{reason}");
+}
+
+/// Flips a byte of a record in the first sealed segment of a node, and has the node find it.
+fn damage(cluster: &Cluster, node: u64) {
+    let log = cluster.database(node).replicated().log().clone();
+    let segment = log.directory().join("00000000000000000001.log");
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(segment).expect("a segment");
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 300 << 10).expect("read");
+    file.write_all_at(&[byte[0] ^ 0x10], 300 << 10).expect("written");
+    assert_eq!(log.scrub().len(), 1, "the record is damaged");
+}
+
+#[test]
+fn a_node_with_damage_hands_its_office_over_and_leads_only_without_any_other_leader() {
+    let mut cluster = Cluster::default();
+    cluster.found(1);
+    cluster.join(2);
+    cluster.join(3);
+    cluster.wait_until_voters(3);
+    cluster.wait_for_leader(&[1]);
+    let text = "x".repeat(64 << 10);
+    (0..40).for_each(|_| produce(&cluster, 1, &text));
+    cluster.wait_until_level(&[1, 2, 3]);
+    cluster.wait_until_sealed(1);
+    damage(&cluster, 1);
+    let leader = cluster.wait_for_leader(&[2, 3]);
+    let other = 5 - leader;
+    let status = cluster.node(1).status();
+    assert_eq!((status.damaged, status.is_held_back), (1, true));
+    produce(&cluster, leader, "after the damage");
+    cluster.wait_until_level(&[1, 2, 3]);
+
+    // The office that is handed over to it stays where it is.
+    cluster.block_on(cluster.node(leader).hand_over(Some(1.try_into().expect("not zero")))).expect("begun");
+    let again = Commit::new().produce("topic", Message::new("after the attempt"));
+    while cluster.database(leader).commit(&again).is_err_and(|error| error.kind() == ErrorKind::NotLeader) {
+        std::thread::yield_now();
+    }
+    assert_eq!(cluster.wait_for_leader(&[1, 2, 3]), leader);
+    cluster.wait_until_level(&[1, 2, 3]);
+
+    // It votes for the other, and does not ask for votes.
+    cluster.stop(leader);
+    assert_eq!(cluster.wait_for_leader(&[1, other]), other);
+    produce(&cluster, other, "with one less");
+    cluster.wait_until_level(&[1, other]);
+    assert_eq!(cluster.node(1).status().elections_won, 1);
 }
 
 #[test]

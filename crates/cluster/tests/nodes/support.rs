@@ -204,6 +204,11 @@ impl Cluster {
         });
     }
 
+    /// Waits until a node has sealed a segment.
+    pub(crate) fn wait_until_sealed(&self, node: u64) {
+        self.wait(|| (self.database(node).replicated().log().statistics().sealed > 0).then_some(()));
+    }
+
     /// Waits until one of these nodes leads and serves.
     pub(crate) fn wait_for_leader(&self, nodes: &[u64]) -> u64 {
         self.wait(|| nodes.iter().copied().find(|node| self.database(*node).replicated().check_serves().is_ok()))

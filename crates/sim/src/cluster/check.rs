@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use quire::Position;
-use quire_cluster::{MemberSet, NodeId, NodeRole};
+use quire_cluster::{AgreementSettings, MemberSet, NodeId, NodeRole};
 use quire_log::Term;
 
 use super::node::ClusterNode;
@@ -46,12 +46,18 @@ impl ClusterChecks {
         if compares_state { self.check_state(node) } else { Ok(()) }
     }
 
-    /// A term has one leader.
+    /// A term has one leader. A node that is held back begins to lead only where no other one does
+    /// for long.
     fn check_leader(&mut self, node: &ClusterNode) -> Result<(), String> {
         let Some(running) = &node.running else { return Ok(()) };
         let state = running.agreement.state();
         if state.role != NodeRole::Leader {
             return Ok(());
+        }
+        let patience = AgreementSettings::default().held_back_ticks();
+        let is_new = !self.leaders.contains_key(&state.term);
+        if is_new && running.agreement.is_held_back() && node.leaderless_ticks < patience {
+            return Err(format!("node {} leads in term {}, although it is held back", node.id, state.term));
         }
         let leader = *self.leaders.entry(state.term).or_insert(node.id);
         if leader == node.id {

@@ -34,6 +34,8 @@ pub struct ClusterReport {
     pub shipments: u64,
     /// The number of reads that a majority confirmed.
     pub reads: u64,
+    /// How often a node left the office to others, because of damage.
+    pub held_back: u64,
     /// The number of nodes that had compacted their log at the end.
     pub compacted: usize,
     /// What was violated.
@@ -57,7 +59,7 @@ mod tests {
     #[test]
     fn databases_of_a_cluster_agree_whatever_fails() {
         let (mut acknowledged, mut unsettled, mut truncations, mut terms, mut changes) = (0, 0, 0, 0, 0);
-        let (mut shipments, mut compacted, mut reads) = (0, 0, 0);
+        let (mut shipments, mut compacted, mut reads, mut held_back) = (0, 0, 0, 0);
         for seed in 0..60 {
             let report = run_cluster(seed, false);
             assert_eq!(report.failure, None, "seed {seed}");
@@ -69,12 +71,13 @@ mod tests {
             shipments += report.shipments;
             compacted += report.compacted;
             reads += report.reads;
+            held_back += report.held_back;
         }
         assert!(acknowledged > 1_500 && unsettled > 100, "{acknowledged} acknowledged, {unsettled} unsettled");
         assert!(truncations > 60 && terms > 200, "{truncations} truncations, {terms} terms");
         assert!(changes > 60, "{changes} changes of the members");
         assert!(shipments > 2 && compacted > 60, "{shipments} shipments, {compacted} nodes compacted");
-        assert!(reads > 100, "{reads} reads");
+        assert!(reads > 100 && held_back > 60, "{reads} reads, {held_back} times held back");
     }
 
     #[test]

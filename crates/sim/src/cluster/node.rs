@@ -65,6 +65,10 @@ pub(super) struct ClusterNode {
     pub(super) chains: Vec<u32>,
     /// The last record on its disk, as of the last step.
     pub(super) durable: Position,
+    /// Whether it leaves the office to others, as if its log had damage.
+    pub(super) is_held_back: bool,
+    /// The ticks since it last knew a leader.
+    pub(super) leaderless_ticks: usize,
 }
 
 impl ClusterNode {
@@ -87,12 +91,15 @@ impl ClusterNode {
             running: None,
             chains: Vec::new(),
             durable: Position::ZERO,
+            is_held_back: false,
+            leaderless_ticks: 0,
         }
     }
 
     /// Starts the process. Returns whether it runs: faults of the disk may prevent it.
     pub(super) fn start(&mut self, seed: u64) -> Result<bool> {
         assert!(self.running.is_none(), "one process runs a node");
+        self.leaderless_ticks = 0;
         let process = self.disk.process();
         let opened = Database::builder(DIRECTORY)
             .segment_bytes(self.segment_bytes)
@@ -158,6 +165,13 @@ impl ClusterNode {
         self.disk.bury(process).expect("the simulated disk is there");
         self.disk.disarm();
         Ok(())
+    }
+
+    /// Notes that a tick passes. A node that is held back counts the same ticks.
+    pub(super) fn note_tick(&mut self) {
+        let state = self.running.as_ref().map(|running| running.agreement.state());
+        let is_leaderless = state.is_some_and(|state| state.leader.is_none());
+        self.leaderless_ticks = if is_leaderless { self.leaderless_ticks + 1 } else { 0 };
     }
 
     pub(super) fn kill(&mut self) {

@@ -84,7 +84,8 @@ impl ClusterWorld {
         let started = ids.iter().try_for_each(|id| self.start(*id));
         let outcome = started.and_then(|()| (0..STEPS).try_for_each(|_| self.step())).and_then(|()| self.heal());
         let compacted = self.nodes.values().filter(|node| node.has_compacted()).count();
-        let ClusterReport { acknowledged, unsettled, truncations, changes, shipments, reads, lines, .. } = self.report;
+        let ClusterReport { acknowledged, unsettled, truncations, changes, shipments, reads, held_back, lines, .. } =
+            self.report;
         ClusterReport {
             published: self.checks.published().get(),
             terms: self.checks.terms(),
@@ -95,6 +96,7 @@ impl ClusterWorld {
             shipments,
             compacted,
             reads,
+            held_back,
             failure: outcome.err(),
             lines,
         }
@@ -127,6 +129,7 @@ impl ClusterWorld {
             196 => self.cut_power(),
             197 => self.arm_or_lose_leader(),
             198 => self.change_members(),
+            _ if self.random.bool() => self.damage_or_repair(),
             _ => self.stop_in_order(),
         }
     }
@@ -292,7 +295,8 @@ impl ClusterWorld {
         if !started {
             return Ok(());
         }
-        self.settle(id, Ok(()))?;
+        let is_held_back = self.nodes[&id].is_held_back;
+        self.call(id, |agreement| agreement.hold_back(is_held_back))?;
         match chain {
             Some(chain) if self.nodes[&id].chain_at(had) != Some(chain) => {
                 Err(format!("node {id} lost record {had}, which was published and on its disk"))
@@ -375,9 +379,17 @@ impl ClusterWorld {
 
     fn tick(&mut self, id: NodeId) -> Result<(), String> {
         self.node(id).pass(TICK_MICROS);
+        self.node(id).note_tick();
+        let hands_over = self.random.u32(0..32) == 0;
+        let ids = self.ids();
+        let to = self.random.choice(ids).expect("there are nodes");
         self.call(id, |agreement| {
             agreement.tick()?;
             agreement.resume_office()?;
+            if hands_over && agreement.is_held_back() {
+                // The node may be no leader, and the other no voter.
+                let _ = agreement.hand_over_to(to)?;
+            }
             let needed = agreement.compactable();
             agreement.node_mut().note_compaction(needed);
             Ok(())
@@ -534,6 +546,17 @@ impl ClusterWorld {
         self.nodes.insert(id, node);
         self.start(id)?;
         Ok(id)
+    }
+
+    /// A node finds damage in its log, or has none any more.
+    fn damage_or_repair(&mut self) -> Result<(), String> {
+        let Some(id) = self.running() else { return Ok(()) };
+        let node = self.node(id);
+        (node.is_held_back, node.leaderless_ticks) = (!node.is_held_back, 0);
+        let is_held_back = node.is_held_back;
+        self.note(|| format!("node {id} is held back: {is_held_back}"));
+        self.report.held_back += u64::from(is_held_back);
+        self.call(id, |agreement| agreement.hold_back(is_held_back))
     }
 
     fn kill(&mut self) -> Result<(), String> {

@@ -86,7 +86,8 @@ impl ClusterVerb {
 
 impl ClusterServer {
     fn status(self, out: &mut dyn Write) -> Result {
-        let status = HttpClient::with_key(&self.http, &self.key)?.get(&Path::new(&["cluster"]))?;
+        let client = HttpClient::with_key(&self.http, &self.key)?;
+        let status = client.get(&Path::new(&["cluster"]))?;
         if self.form.is_json() {
             return self.form.print(out, std::slice::from_ref(&status), |_| String::new());
         }
@@ -100,6 +101,10 @@ impl ClusterServer {
             number(&status, "appended"),
             number(&status, "published")
         )?;
+        // A node without a leader may be unable to say more.
+        if client.get(&Path::root("/healthz")).is_ok_and(|health| health["status"] == "damaged") {
+            writeln!(out, "its log has damage: it does not lead while another voter can")?;
+        }
         let leader = status["leader"].as_u64();
         // The nodes of a cluster have TLS alike.
         let scheme = if self.http.as_str().starts_with("https://") { "https" } else { "http" };
