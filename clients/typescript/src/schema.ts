@@ -1142,6 +1142,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/indexes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the text indexes. */
+        get: operations["get_indexes"];
+        put?: never;
+        /** Creates a text index. */
+        post: operations["post_indexes"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/indexes/{index}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Deletes a text index. */
+        delete: operations["delete_indexes_index"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs": {
         parameters: {
             query?: never;
@@ -2949,6 +2984,15 @@ export interface components {
             next_cursor: string | null;
         };
         /** @description A page of a list. */
+        PageOfTextIndexReply: {
+            /** @description The items. */
+            data: components["schemas"]["TextIndexReply"][];
+            /** @description Whether there is a next page. */
+            has_more: boolean;
+            /** @description The `cursor` of the next page; `null` on the last one. */
+            next_cursor: string | null;
+        };
+        /** @description A page of a list. */
         PageOfTopicReply: {
             /** @description The items. */
             data: components["schemas"]["TopicReply"][];
@@ -3872,6 +3916,44 @@ export interface components {
         };
         /** @description A string of a request, borrowed from its body unless it has escapes. */
         Text: string;
+        /** @description A text index over an event store. */
+        TextIndexReply: {
+            /**
+             * Format: uint64
+             * @description The size of the file, in bytes.
+             */
+            bytes: number;
+            /**
+             * Format: uint64
+             * @description The last position of the store that the index covers.
+             */
+            covered: number;
+            /**
+             * Format: uint64
+             * @description The number of events with text.
+             */
+            documents: number;
+            /**
+             * Format: uint64
+             * @description The last position of the store.
+             */
+            head: number;
+            /** @description The name. */
+            name: string;
+            /** @description The event store. */
+            store: string;
+            /** @description The JSON paths of the indexed text in the data of events. */
+            text: string[];
+        };
+        /** @description A text index that is to be created. */
+        TextIndexRequest: {
+            /** @description The name; that of the store by default. */
+            name?: string | null;
+            /** @description The event store. */
+            store: string;
+            /** @description The JSON paths of the text in the data of events, such as `$.note`. `$` is the whole data. */
+            text: string[];
+        };
         /** @description Applies state changes that are due. */
         Tick: Record<string, never>;
         TopicGroupReply: {
@@ -7864,6 +7946,128 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HistoryReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    get_indexes: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: {
+                "Quire-Read"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PageOfTextIndexReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    post_indexes: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TextIndexRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TextIndexReply"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            405: components["responses"]["Problem405"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            410: components["responses"]["Problem410"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            421: components["responses"]["Problem421"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    delete_indexes_index: {
+        parameters: {
+            query?: {
+                as?: "json" | "text" | "base64";
+            };
+            header?: never;
+            path: {
+                index: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
                 };
             };
             400: components["responses"]["Problem400"];

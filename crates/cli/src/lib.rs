@@ -80,6 +80,7 @@ Use a database in a directory (--data DIR) or behind a server (--http URL):
   graph    Graphs: put, get, delete, blocks, link, unlink, neighbours, walk, path, import, export
   produce  Produce messages to a topic
   sql      Run read-only SQL over all models, or open a shell for it
+  index    Text indexes over events, for `sql`: create, list, delete
   export   Export any rows as Parquet files, and continue with new ones
 
 Administer a database:
@@ -175,6 +176,9 @@ enum Command {
     Graph(verbs::Graph),
     /// Run read-only SQL over events, messages, jobs and graphs, or open a shell for it
     Sql(verbs::SqlVerb),
+    /// Create, list and delete text indexes over event stores
+    #[command(subcommand)]
+    Index(verbs::IndexVerb),
     /// Export events, messages, jobs, graphs or a SELECT as Parquet files
     Export(Box<verbs::ExportVerb>),
     /// Create users, API keys, roles and access rules
@@ -242,6 +246,7 @@ fn run(arguments: ParsedArguments, out: &mut dyn Write) -> Result {
         Command::Jobs(jobs) => jobs.run(out),
         Command::Graph(graph) => graph.run(out),
         Command::Sql(sql) => sql.run(out),
+        Command::Index(index) => index.run(out),
         Command::Export(export) => export.run(out),
         Command::Access(access) => access.run(out),
         Command::Completions(completions) => completions.run(out),

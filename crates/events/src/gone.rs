@@ -59,6 +59,11 @@ impl DeletedEvents {
         self.forgotten.keys().map(Vec::as_slice)
     }
 
+    /// The tags that were forgotten, each with the last position whose events are deleted.
+    pub(crate) fn forgotten_up_to_each(&self) -> impl Iterator<Item = (&[u8], EventPosition)> {
+        self.forgotten.iter().map(|(tag, up_to)| (tag.as_slice(), *up_to))
+    }
+
     /// Returns the last position whose events with this tag are deleted; `None` for a tag that was
     /// not forgotten.
     pub(crate) fn forgotten_up_to(&self, tag: &[u8]) -> Option<EventPosition> {

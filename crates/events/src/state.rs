@@ -154,6 +154,16 @@ impl Events {
         self.gone(store).forgotten_count()
     }
 
+    /// The forgotten tags of a store, each with the last position whose events it deletes.
+    pub fn forgotten_tags(&self, store: StoreNumber) -> impl Iterator<Item = (&[u8], EventPosition)> {
+        self.gone(store).forgotten_up_to_each()
+    }
+
+    /// The last record that deleted events of a store; zero for none.
+    pub fn deleted_since(&self, store: StoreNumber) -> Position {
+        self.gone(store).since
+    }
+
     /// The last record that deleted events. An answer from a selection made here must wait until
     /// that record is durable, because a crash could bring the events back.
     pub const fn gone_since(&self) -> Position {

@@ -59,6 +59,7 @@ mod openapi;
 mod commit;
 mod commits;
 mod idempotency;
+mod indexes;
 
 mod dashboard;
 

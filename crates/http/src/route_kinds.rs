@@ -36,7 +36,7 @@ mod tests {
     use crate::openapi::operations::operations;
 
     /// The routes that commit, or that act on this node.
-    const OTHERS_BY_POST: [&str; 33] = [
+    const OTHERS_BY_POST: [&str; 34] = [
         "/v1/access/init",
         "/v1/access/keys",
         "/v1/access/keys/{key}",
@@ -59,6 +59,7 @@ mod tests {
         "/v1/graphs/{graph}/import",
         "/v1/groups/{group}/queues/{queue}",
         "/v1/groups/{group}/stores/{store}",
+        "/v1/indexes",
         "/v1/jobs/{job}/ack",
         "/v1/jobs/{job}/change",
         "/v1/jobs/{job}/fail",

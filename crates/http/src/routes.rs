@@ -12,7 +12,8 @@ use crate::body::BodyLimit;
 use crate::error::{self, Problem};
 use crate::{
     access, backup, bulk, cluster, commit, commits, compact, dashboard, events, forwarding, graph, groups, health,
-    history, jobs, life, linearizable, metrics, openapi, queues, records, refusals, requests, sql, stats, topics,
+    history, indexes, jobs, life, linearizable, metrics, openapi, queues, records, refusals, requests, sql, stats,
+    topics,
 };
 
 /// All routes, over these components. Names in paths are percent-encoded, by the client or by
@@ -97,6 +98,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/access/rules", get(access::rules).post(access::add_rule).delete(access::remove_rule))
         .route("/v1/access/check", post(access::check))
         .route("/v1/sql", post(sql::query))
+        .route("/v1/indexes", get(indexes::list).post(indexes::create))
+        .route("/v1/indexes/{index}", delete(indexes::remove))
         .route("/v1/refusals", get(refusals::refusals))
         .route("/v1/cluster", get(cluster::status))
         .route("/v1/cluster/remove", post(cluster::remove))

@@ -16,13 +16,14 @@ use quire_access::{
     ServedDatabase, ServerTls, StatementTurns, TlsProtocol, TokenVerifier, Traffic,
 };
 use quire_api::MetricsHistory;
+use quire_sql::TextIndexes;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::Settings;
 use crate::app::App;
 use crate::metrics::MetricsSource;
-use crate::{connection, history, routes};
+use crate::{connection, history, indexes, routes};
 
 /// The number of connections beyond the limits that are admitted for health and metrics.
 pub(crate) const RESERVE: usize = 16;
@@ -87,6 +88,8 @@ impl Server {
         let listener = Listener::bind_with_reserve(&address, &settings.connections, RESERVE).await?;
         let (closing, closed) = watch::channel(false);
         let budget = ByteBudget::new(settings.memory_bytes_max);
+        // From now on, deleted events leave the text indexes.
+        TextIndexes::over(&database);
         let app = App::new(ServedDatabase::new(database).with_audit("http"), budget, Arc::default(), closed);
         Ok(Server { listener, settings: LiveSettings::new(settings), app, closing })
     }
@@ -200,6 +203,7 @@ impl Server {
         let (served, sessions) = (app.served().clone(), Arc::clone(&app.browser_sessions));
         let mut connections = JoinSet::new();
         connections.spawn(history::keep(Arc::clone(&app), closed.clone(), MetricsHistory::INTERVAL));
+        connections.spawn(indexes::keep(Arc::clone(&app), closed.clone(), indexes::ERASE_INTERVAL));
         let router = routes::router(app);
         loop {
             tokio::select! {

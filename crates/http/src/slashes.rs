@@ -56,6 +56,7 @@ const TEMPLATES: &[&str] = &[
     "/v1/graphs/{graph}/subscribe",
     "/v1/graphs/{graph}/export",
     "/v1/graphs/{graph}/import",
+    "/v1/indexes/{index}",
 ];
 
 /// Encodes the slashes in the names of a path that has no route otherwise.
@@ -136,7 +137,7 @@ mod tests {
 
     #[test]
     fn each_route_with_a_name_is_listed() {
-        let names = ["{store}", "{topic}", "{group}", "{queue}", "{graph}", "{block}", "{name}"];
+        let names = ["{store}", "{topic}", "{group}", "{queue}", "{graph}", "{block}", "{name}", "{index}"];
         let paths = ROUTES.split(".route(\"").skip(1).filter_map(|route| route.split('"').next());
         let mut named: Vec<_> = paths.filter(|path| names.iter().any(|name| path.contains(name))).collect();
         named.dedup();

@@ -266,11 +266,12 @@ impl Database {
     /// in that case, and nothing was done. Use this method when your program has separate threads
     /// for long work.
     ///
-    /// A commit may take long in two cases:
+    /// A commit may take long in three cases:
     ///
     /// * A compressed batch would have to be unpacked. A topic that compacts needs the keys of the
     ///   batch's records.
     /// * A condition would have to be checked against more than a few thousand events.
+    /// * Events would have to be erased from [text indexes](Database::text_indexes).
     ///
     /// # Errors
     /// As [`Database::commit`].
@@ -282,6 +283,9 @@ impl Database {
         let tags = TagSlices::of(commit.parts());
         let sorted = CommandsByModel::by_model(commit.parts(), now, &mut encoded, &tags, |_| Ok(()))?;
         let commands = Commands { idempotency_key: self.key_of(commit)?, ..sorted.commands() };
+        if self.is_derived_from(&commands) {
+            return Ok(None);
+        }
         let parts = Some(commit.parts());
         let ticket = self.decide_within(BRIEF_STEPS, now, commands, parts, |verdict| told(commit, verdict))?;
         let Some(ticket) = ticket else { return Ok(None) };
@@ -478,24 +482,28 @@ impl Database {
         scratch::with_replies(|replies| {
             let limits = CommitLimits { brief_steps_max, budget: self.budget() };
             let decided = self.shards.only().commit_within(limits, now, &self.permit(commands)?, replies)?;
-            Ok(decided.map(|decided| {
-                let confirmation = self.confirmation(&decided);
-                let DecidedCommit { rests_on, verdict, is_replay, .. } = decided;
-                if let Ok(at) = &verdict
-                    && !is_replay
-                    && !commands.is_dry_run
-                {
-                    acts.report(&commands, *at);
+            let Some(decided) = decided else { return Ok(None) };
+            let confirmation = self.confirmation(&decided);
+            let DecidedCommit { rests_on, verdict, is_replay, .. } = decided;
+            if let Ok(at) = &verdict
+                && !is_replay
+                && !commands.is_dry_run
+            {
+                acts.report(&commands, *at);
+            }
+            if verdict.is_ok() && !commands.is_dry_run && self.is_derived_from(&commands) {
+                self.shards.only().log().wait(rests_on)?;
+                self.erase_derived(&commands)?;
+            }
+            let answer = answer(match verdict {
+                Ok(at) => Ok(DecidedReplies { at, is_replay, replies }),
+                Err(refused) => {
+                    self.note_refusal(now, &commands, parts, &refused);
+                    Err(*refused)
                 }
-                let answer = answer(match verdict {
-                    Ok(at) => Ok(DecidedReplies { at, is_replay, replies }),
-                    Err(refused) => {
-                        self.note_refusal(now, &commands, parts, &refused);
-                        Err(*refused)
-                    }
-                });
-                Ticket::new(self.shards.only().log().clone(), rests_on, answer).timed(timed).after(confirmation)
-            }))
+            });
+            let ticket = Ticket::new(self.shards.only().log().clone(), rests_on, answer);
+            Ok(Some(ticket.timed(timed).after(confirmation)))
         })
     }
 
@@ -519,6 +527,9 @@ impl Database {
         }
         self.shards.only().log().wait(decided.rests_on)?;
         self.confirmation(&decided).map_or(Ok(()), Confirmation::wait)?;
+        if decided.verdict.is_ok() {
+            self.erase_derived(commands)?;
+        }
         if let Some(commit) = timed {
             commit.end(self.clock());
         }

@@ -100,6 +100,7 @@ mod commits;
 mod confirmation;
 mod database;
 mod decided;
+mod derived;
 mod dry_run;
 mod durations;
 mod passwords;
@@ -108,6 +109,7 @@ mod reading;
 mod refusals;
 mod reports;
 mod shards;
+mod text_indexes;
 
 mod consumer;
 mod handles;
@@ -164,7 +166,9 @@ pub use reading::PermittedView;
 pub use refusals::RefusedCommit;
 pub use reports::{Statistics, StorageDurations};
 pub use settings::Settings;
+pub use shards::DerivedState;
 pub use stopper::Stopper;
+pub use text_indexes::{INDEX_STORE, TEXT_INDEXES_MAX, TEXT_PATH_BYTES_MAX, TEXT_PATHS_MAX, TextIndex};
 pub use ticket::Ticket;
 pub use time::{DueTime, IntoTimestamp, RetryTime};
 

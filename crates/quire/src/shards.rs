@@ -1,13 +1,15 @@
 //! The shards of an open database: one, which holds every object. Handles and commits get their
 //! shard from this module.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use quire_log::Background;
 use quire_shard::{Shard, Threads};
 
 use crate::Result;
 use crate::access::CurrentRules;
+use crate::database::Database;
 use crate::durations::CommitTimer;
 use crate::refusals::RecentRefusals;
 
@@ -19,6 +21,7 @@ pub(crate) struct Shards {
     timer: Arc<CommitTimer>,
     rules: Arc<CurrentRules>,
     refusals: Arc<RecentRefusals>,
+    derived: Arc<OnceLock<Arc<dyn DerivedState>>>,
     _threads: Arc<Threads>,
 }
 
@@ -31,7 +34,8 @@ impl Shards {
         let rules = Arc::new(CurrentRules::of(&shard)?);
         let only = Arc::new(shard);
         let threads = Threads::start(Arc::clone(&only), background)?;
-        Ok(Shards { only, timer: Arc::default(), rules, refusals: Arc::default(), _threads: Arc::new(threads) })
+        let (timer, refusals, derived) = (Arc::default(), Arc::default(), Arc::default());
+        Ok(Shards { only, timer, rules, refusals, derived, _threads: Arc::new(threads) })
     }
 
     /// Returns the timer of commits.
@@ -43,6 +47,11 @@ impl Shards {
     /// Returns the last refused commits.
     pub(crate) fn refusals(&self) -> &RecentRefusals {
         &self.refusals
+    }
+
+    /// Returns the state that this process derives from events.
+    pub(crate) fn derived(&self) -> &OnceLock<Arc<dyn DerivedState>> {
+        &self.derived
     }
 
     /// Returns the compiled access rules.
@@ -60,4 +69,14 @@ impl Shards {
     pub(crate) fn only(&self) -> &Shard {
         &self.only
     }
+}
+
+/// State that a program derives from events, in files of [`Database::index_directory`].
+pub trait DerivedState: Send + Sync + fmt::Debug {
+    /// Erases what was derived from deleted events of some stores. The deletion is published, and
+    /// is not answered before this returns.
+    ///
+    /// # Errors
+    /// When the state still holds deleted events.
+    fn erase(&self, owner: &Database, stores: &[&str]) -> Result<()>;
 }

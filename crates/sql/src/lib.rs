@@ -38,6 +38,8 @@
 //!   it. Jobs, queues, groups and other states are read as they are now.
 //! * A row is visible only to a client that may read its object: each scan uses the reads of the
 //!   database that it was given.
+//! * A text index is derived from the log: its file is built again when it is missing, damaged or
+//!   ahead of the log ([`TextIndexes`]).
 //! * A statement is bounded in time, steps, rows, bytes and memory ([`SqlLimits`]).
 //!
 //! It knows no wire format: `quire-http` streams the rows.
@@ -48,6 +50,7 @@ mod pattern;
 mod text_functions;
 
 mod context;
+mod search;
 mod tables;
 
 mod sandbox;
@@ -56,5 +59,6 @@ mod sql;
 pub use limits::SqlLimits;
 pub use quire_vtab::{ColumnKind, FilterOp, SqlValue, TableColumn};
 pub use rusqlite::types::ValueRef as SqlValueRef;
+pub use search::{IndexingStep, TextIndexStatus, TextIndexes};
 pub use sql::{OwnedSqlStatement, Sql, SqlRows, SqlStatement, SqlSummary};
 pub use tables::{TableDescription, tables};

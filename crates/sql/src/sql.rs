@@ -11,6 +11,7 @@ use crate::SqlValue;
 use crate::context::{StatementContext, invalid};
 use crate::limits::SqlLimits;
 use crate::sandbox::{self, STATEMENT_BYTES_MAX};
+use crate::search;
 
 /// SQL over a database. Cheap to create: it holds the database and the limits.
 ///
@@ -82,6 +83,7 @@ impl Sql {
     /// Returns SQL over a database, with the default limits. Over a guarded database, statements
     /// see only rows that its client may read.
     pub fn over(database: &Database) -> Self {
+        search::attach(database);
         Sql { database: database.clone(), limits: SqlLimits::default() }
     }
 

@@ -8,6 +8,8 @@ use crate::rows::RowSource;
 pub enum ColumnKind {
     /// Integers or `NULL`.
     Integer,
+    /// Floating-point numbers or `NULL`.
+    Real,
     /// Text or `NULL`.
     Text,
     /// Text when the bytes are UTF-8, and a blob otherwise.
@@ -19,6 +21,7 @@ impl ColumnKind {
     pub const fn declaration(self) -> &'static str {
         match self {
             ColumnKind::Integer => "INTEGER",
+            ColumnKind::Real => "REAL",
             ColumnKind::Text => "TEXT",
             ColumnKind::Bytes => "",
         }

@@ -12,6 +12,7 @@ mod cluster;
 mod commit;
 mod events;
 mod graph;
+mod indexes;
 mod jobs;
 mod log;
 mod problem;
@@ -35,6 +36,7 @@ pub use graph::{
     GraphRead, GraphReply, ImportProgress, ImportReply, MemoryReply, MissingBlock, NeighbourCount, NeighbourReply,
     OneGraph, VersionReply,
 };
+pub use indexes::TextIndexReply;
 pub use jobs::{BulkReply, FetchReply, JobEventReply, JobReply, JobWithHistory, QueueReply, StepReply};
 pub use log::{
     CommitEntryReply, CommitsRead, LoggedCommitReply, LoggedEdgeReply, LoggedEventReply, RefusedCommitReply,

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::support::{Server, quire, run_on};
+use crate::support::{Server, quire, run, run_on};
 
 const COMMIT: &str = r#"{"parts": [{"append": {"store": "s", "events": [
     {"type": "A", "tags": ["x:1"], "data_text": "one, \"two\""}, {"type": "B", "data_base64": "/wA="}]}}]}"#;
@@ -62,4 +62,45 @@ fn a_failure_is_reported_with_its_reason_also_after_the_first_rows() {
         run_on(folder.path(), &["sql", statement]).failed_with(message);
     }
     assert_eq!(run_on(folder.path(), &["sql"]).status, Some(2));
+}
+
+#[test]
+fn a_text_index_is_created_searched_and_deleted_in_a_directory_and_over_http() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let server = Server::start(&data);
+    let append = |text: &str, tag: &str| {
+        let more = ["--type", "Placed", "--tag", tag, "--http", &server.http];
+        run(&[&["events", "append", "air/orders", text][..], &more].concat()).succeeded();
+    };
+    append(r#"{"note":"fragile glass"}"#, "person:ann");
+    append(r#"{"note":"leave at the door"}"#, "person:ben");
+    let at = |arguments: &[&str]| run(&[arguments, &["--http", &server.http]].concat());
+    let created = at(&["index", "create", "air/orders", "--text", "$.note"]).succeeded();
+    assert!(created.contains("$.note of air/orders: 2 events with text, up to position 2 of 2, "), "{created}");
+    let search = ["sql", "--csv", "SELECT position FROM search('air/orders', 'glass')"];
+    assert_eq!(at(&search).succeeded(), "position\n1\n");
+    append(r#"{"note":"more glass"}"#, "person:ann");
+    assert_eq!(at(&search).succeeded(), "position\n1\n3\n");
+    let twice = at(&["index", "create", "air/orders", "--text", "$.note"]);
+    assert!(twice.status == Some(1) && twice.stderr.contains("already exists"), "{twice:?}");
+    at(&["events", "forget", "air/orders", "person:ann"]).succeeded();
+    assert_eq!(at(&search).succeeded(), "position\n");
+    drop(server);
+
+    let on = |arguments: &[&str]| run_on(&data, arguments);
+    let is_held = || {
+        let files = std::fs::read_dir(data.join("search")).expect("a directory");
+        let mut bytes = files.map(|file| std::fs::read(file.expect("a file").path()).expect("it"));
+        bytes.any(|bytes| bytes.windows(4).any(|part| part == b"door"))
+    };
+    let listed = on(&["index", "list", "--json"]).succeeded();
+    assert!(listed.contains(r#""covered":3,"head":3,"documents":1"#), "{listed}");
+    assert!(is_held());
+    on(&["events", "forget", "air/orders", "person:ben"]).succeeded();
+    assert!(!is_held());
+    assert_eq!(on(&["index", "delete", "air/orders"]).succeeded(), "deleted air/orders\n");
+    let unknown = on(&search);
+    assert!(unknown.stderr.contains("unknown text index \"air/orders\""), "{unknown:?}");
+    assert_eq!(on(&["index", "list"]).succeeded(), "");
 }

@@ -11,8 +11,8 @@ use quire_api::reply::{
     GroupReply, GroupWithOffsets, Health, HistoryReply, ImportReply, JobEventReply, JobReply, JobWithHistory,
     LoggedCommitReply, MissingBlock, NeighbourCount, NeighbourReply, OneGraph, OrderReply, PathsReply, PositionReply,
     ProjectReply, ProjectionReply, QueueReply, RecordReply, RecordsPosition, RefusedCommitReply, SourceReply,
-    SourcesRead, SqlReply, Stats, StatsReply, StoreReply, SubscriptionReply, TopicGroupReply, TopicReply,
-    TopicWithPartitions, VersionReply, WalkCount, WalkReply,
+    SourcesRead, SqlReply, Stats, StatsReply, StoreReply, SubscriptionReply, TextIndexReply, TopicGroupReply,
+    TopicReply, TopicWithPartitions, VersionReply, WalkCount, WalkReply,
 };
 use quire_api::request::access::{
     AccessCheckRequest, InitAccess, KeyChange, NewKeyRequest, NewUserRequest, PasswordRequest, RoleRequest,
@@ -30,6 +30,7 @@ use crate::events::project::ProjectRequest;
 use crate::graph::get::BlocksRequest;
 use crate::graph::walks::StartsRequest;
 use crate::groups::{GroupEventRequest, PositionRequest};
+use crate::indexes::TextIndexRequest;
 use crate::queues::FetchAllRequest;
 use crate::sql::SqlRequest;
 
@@ -541,6 +542,14 @@ fn server() -> Vec<OperationRow> {
             ResponseShape::Lines(of::<SqlReply>),
         )
         .with("format", ParameterKind::Word(&["json", "ndjson"])),
+        get("/v1/indexes", "Lists the text indexes.", ResponseShape::Of(of::<ListPage<TextIndexReply>>)),
+        post(
+            "/v1/indexes",
+            "Creates a text index.",
+            RequestShape::Of(of::<TextIndexRequest<'_>>),
+            ResponseShape::Of(of::<TextIndexReply>),
+        ),
+        delete("/v1/indexes/{index}", "Deletes a text index.", ResponseShape::Empty),
         get("/v1/backup", "Returns a backup of the database.", ResponseShape::File(&["application/x-tar"])),
         get("/v1/stats", "Returns the counts of the whole database.", ResponseShape::Of(of::<Stats>)),
         get("/v1/history", "Returns figures of the last hour.", ResponseShape::Of(of::<HistoryReply>)).number("after"),

@@ -17,6 +17,7 @@ use crate::served::{Answer, Served};
 use Operation::{Alter, AlterConfigs, Create, Delete, Describe, Read as Reads, Write as Writes};
 
 const STORE: Resource<'static> = Resource::new(ResourceKind::Store, "s");
+const INDEXES: Resource<'static> = Resource::new(ResourceKind::Store, quire::INDEX_STORE);
 const QUEUE: Resource<'static> = Resource::new(ResourceKind::Queue, "q");
 const EMPTY: Resource<'static> = Resource::new(ResourceKind::Queue, "empty");
 const OTHER: Resource<'static> = Resource::new(ResourceKind::Queue, "other");
@@ -68,6 +69,21 @@ pub(crate) fn rows() -> Vec<Row> {
         ("get", "/v1/history", "/v1/history", "", All(&[(Resource::DATABASE, Describe)])),
         ("get", "/metrics", "/metrics", "", All(&[(Resource::DATABASE, Describe)])),
         ("post", "/v1/sql", "/v1/sql", r#"{"sql":"SELECT * FROM events"}"#, Session),
+        ("get", "/v1/indexes", "/v1/indexes", "", Session),
+        (
+            "post",
+            "/v1/indexes",
+            "/v1/indexes",
+            r#"{"store":"s","name":"more","text":["$.note"]}"#,
+            All(&[(STORE, Reads), (INDEXES, Reads), (INDEXES, Writes)]),
+        ),
+        (
+            "delete",
+            "/v1/indexes/{index}",
+            "/v1/indexes/notes",
+            "",
+            All(&[(STORE, Reads), (INDEXES, Reads), (INDEXES, Writes)]),
+        ),
         ("get", "/v1/backup", "/v1/backup", "", All(&[(Resource::BACKUP, Reads)])),
         ("get", "/v1/cluster", "/v1/cluster", "", All(&[(Resource::DATABASE, Describe)])),
         ("post", "/v1/cluster/remove", "/v1/cluster/remove?node=3", "", All(&[(Resource::DATABASE, Alter)])),
@@ -359,6 +375,7 @@ fn filled() -> Served {
     let subscription = r#"{"query":{"items":[{"types":["A"]}]}}"#;
     server.write("/v1/events/s/subscriptions/mailer", subscription);
     server.write("/v1/events/s/projections/p", r#"{"position":1,"state":1}"#);
+    server.write("/v1/indexes", r#"{"store":"s","name":"notes","text":["$.note"]}"#);
     self::database(&server).access().init("root").expect("initialised");
     server
 }
@@ -447,7 +464,8 @@ fn problem_without(server: &Served, row: &Row, need: (Resource<'static>, Operati
     // The queue of a job is not named, and a client that may not see it sees no job.
     let is_hidden_job = answer.status == 404 && path.contains(&job.to_string());
     // A subscription has the name of its queue.
-    let is_hidden = is_hidden_job || answer.status == 404 && need == (MAILER, Describe);
+    let is_hidden_index = answer.status == 404 && *method == "delete" && path.starts_with("/v1/indexes/");
+    let is_hidden = is_hidden_job || is_hidden_index || answer.status == 404 && need == (MAILER, Describe);
     let is_empty_page =
         *method == "get" && path.ends_with("/q/jobs") && answer.json()["data"] == Value::Array(Vec::new());
     if is_hidden || is_empty_page {

@@ -3,6 +3,7 @@
 //! | tables | read | as of |
 //! |---|---|---|
 //! | `events`, `event_tags` | the log along tags | the position of the statement |
+//! | `search` | the file of a text index, and the log at its positions | the position of the statement |
 //! | `records` | the batches of partitions | the position of the statement |
 //! | `blocks`, `edges`, `walk` | a snapshot of the graph | the position of the statement |
 //! | `commits`, `entries` | the log by position | the position of the statement |
@@ -20,6 +21,7 @@ mod job_steps;
 mod jobs;
 mod queues;
 mod records;
+mod search;
 mod storage;
 mod stores;
 mod topics;
@@ -71,6 +73,7 @@ fn always(_: &[PlannedFilter]) -> bool {
 const KINDS: &[&TableKind] = &[
     &events::EVENTS,
     &event_tags::EVENT_TAGS,
+    &search::SEARCH,
     &stores::STORES,
     &records::RECORDS,
     &topics::TOPICS,
@@ -173,6 +176,7 @@ impl TableDescription {
 fn type_name(kind: ColumnKind) -> &'static str {
     match kind {
         ColumnKind::Integer => "integer",
+        ColumnKind::Real => "real",
         ColumnKind::Text => "text",
         ColumnKind::Bytes => "text or blob",
     }

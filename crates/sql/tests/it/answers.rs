@@ -367,5 +367,5 @@ fn the_tables_and_columns_are_tables() {
     let of_lag = "SELECT name, type FROM quire_columns WHERE table_name = 'lag' AND number < 2 ORDER BY number";
     assert_eq!(shown(&filled.database, of_lag), "consumer_group|text\nkind|text");
     let arguments = "SELECT group_concat(name) FROM quire_columns WHERE is_argument";
-    assert_eq!(shown(&filled.database, arguments), "graph,start,direction,types,depth_max");
+    assert_eq!(shown(&filled.database, arguments), "text_index,words,graph,start,direction,types,depth_max");
 }

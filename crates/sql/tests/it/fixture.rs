@@ -5,7 +5,7 @@ use std::time::Duration;
 use quire::events::{EventId, NewEvent};
 use quire::jobs::Retry;
 use quire::{Commit, Database, Durability, Message, NewBlock, NewEdge, NewJob};
-use quire_sql::{Sql, SqlRows, SqlValue, TableDescription};
+use quire_sql::{Sql, SqlRows, SqlValue, TableDescription, TextIndexes};
 
 /// A directory with its database.
 pub(crate) struct Filled {
@@ -68,12 +68,17 @@ pub(crate) fn filled() -> Filled {
     database.group("readers").commit_position("a", quire::events::EventPosition::new(3)).expect("committed");
     database.topic("u").create(1).expect("created");
     database.events("a").set_retention(Some(Duration::from_secs(86_400))).expect("set");
+    TextIndexes::over(database).create("a", None, &["$.delay"]).expect("created");
     filled
 }
 
-/// Returns the table as a `FROM` names it: `walk` with its arguments.
+/// Returns the table as a `FROM` names it: `walk` and `search` with their arguments.
 pub(crate) fn from(table: &TableDescription) -> &'static str {
-    if table.name == "walk" { "walk('g', 'b1')" } else { table.name }
+    match table.name {
+        "walk" => "walk('g', 'b1')",
+        "search" => "search('a', '16 OR 36')",
+        name => name,
+    }
 }
 
 /// Runs a statement without parameters.

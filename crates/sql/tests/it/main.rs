@@ -6,3 +6,4 @@ mod copies;
 mod fixture;
 mod page;
 mod rights;
+mod search;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use quire::{Database, ErrorKind, Guard, Operation, Permissions, Resource, ResourceKind};
-use quire_sql::{Sql, tables};
+use quire::{Database, ErrorKind, Guard, INDEX_STORE, Operation, Permissions, Resource, ResourceKind};
+use quire_sql::{Sql, TextIndexes, tables};
 
 use crate::fixture::{filled, from, shown};
 
@@ -95,8 +95,42 @@ fn a_row_is_visible_with_the_right_to_its_object_only() {
     for (kind, name) in [(Topic, "t"), (Store, "a")] {
         assert_eq!(shown(&guarded(&filled.database, AllBut(kind, name, Describe)), partitions), "1", "{name}");
     }
-    let named: Vec<_> = cases.iter().map(|case| case.0).chain(OF_DATABASE.map(|case| case.0)).chain(OPEN).collect();
+    let others = OF_DATABASE.map(|case| case.0).into_iter().chain(OPEN).chain([SEARCH]);
+    let named: Vec<_> = cases.iter().map(|case| case.0).chain(others).collect();
     assert!(tables().all(|table| named.contains(&from(&table))), "each table has a case");
+}
+
+/// A text index that a client may not read does not exist for it.
+const SEARCH: &str = "search('a', '16 OR 36')";
+
+#[test]
+fn a_text_index_needs_the_right_to_read_its_store() {
+    let filled = filled();
+    let of = |database: &Database, name: &str| {
+        Sql::over(database).query(&format!("SELECT count(*) FROM search('{name}', '16 OR 36')"), &[])
+    };
+    assert_eq!(of(&filled.database, "a").expect("found").rows, [[2.into()]]);
+    for operation in [Operation::Read, Operation::Describe] {
+        let lacking = guarded(&filled.database, AllBut(ResourceKind::Store, "a", operation));
+        let indexes = TextIndexes::over(&lacking);
+        if operation == Operation::Describe {
+            assert_eq!(of(&lacking, "a").expect("found").rows, [[2.into()]]);
+            continue;
+        }
+        let (hidden, unknown) = (of(&lacking, "a").expect_err("hidden"), of(&lacking, "b").expect_err("unknown"));
+        assert_eq!((hidden.kind(), unknown.kind()), (ErrorKind::NotFound, ErrorKind::NotFound));
+        assert_eq!(hidden.to_string().replace("\"a\"", "\"b\""), unknown.to_string());
+        assert!(indexes.list().expect("listed").is_empty());
+        assert_eq!(indexes.delete("a").expect_err("hidden").kind(), ErrorKind::NotFound);
+        assert_eq!(indexes.create("a", Some("x"), &["$"]).expect_err("refused").kind(), ErrorKind::NotPermitted);
+    }
+    for operation in [Operation::Read, Operation::Write] {
+        let lacking = guarded(&filled.database, AllBut(ResourceKind::Store, INDEX_STORE, operation));
+        let indexes = TextIndexes::over(&lacking);
+        assert_eq!(indexes.create("a", Some("x"), &["$"]).expect_err("refused").kind(), ErrorKind::NotPermitted);
+        assert_eq!(indexes.delete("a").expect_err("refused").kind(), ErrorKind::NotPermitted);
+        assert_eq!(of(&lacking, "a").expect("found").rows, [[2.into()]]);
+    }
 }
 
 /// Tables of the whole database, with the operation that each needs.
@@ -128,6 +162,7 @@ fn a_client_without_rights_sees_nothing() {
     for table in tables().filter(|table| !OPEN.contains(&table.name)) {
         match Sql::over(&nothing).query(&format!("SELECT * FROM {}", from(&table)), &[]) {
             Ok(found) => assert!(found.rows.is_empty(), "{}: {found:?}", table.name),
+            Err(error) if from(&table) == SEARCH => assert_eq!(error.kind(), ErrorKind::NotFound),
             Err(error) => assert_eq!(error.kind(), ErrorKind::NotPermitted, "{}", table.name),
         }
     }
