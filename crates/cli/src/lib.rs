@@ -82,6 +82,8 @@ Use a database in a directory (--data DIR) or behind a server (--http URL):
   sql      Run read-only SQL over all models, or open a shell for it
   index    Text indexes over events, for `sql`: create, list, delete
   export   Export any rows as Parquet files, and continue with new ones
+  refusals Show the last refused commits of a server, with their reasons
+  history  Show figures of the last hour of a server
 
 Administer a database:
   access   Users, API keys, roles and rules
@@ -181,6 +183,10 @@ enum Command {
     Index(verbs::IndexVerb),
     /// Export events, messages, jobs, graphs or a SELECT as Parquet files
     Export(Box<verbs::ExportVerb>),
+    /// Show the last refused commits of a server, with their reasons
+    Refusals(verbs::Refusals),
+    /// Show figures of the last hour of a server, one sample every 10 seconds
+    History(verbs::HistoryVerb),
     /// Create users, API keys, roles and access rules
     #[command(subcommand)]
     Access(verbs::AccessVerb),
@@ -248,6 +254,8 @@ fn run(arguments: ParsedArguments, out: &mut dyn Write) -> Result {
         Command::Sql(sql) => sql.run(out),
         Command::Index(index) => index.run(out),
         Command::Export(export) => export.run(out),
+        Command::Refusals(refusals) => refusals.run(out),
+        Command::History(history) => history.run(out),
         Command::Access(access) => access.run(out),
         Command::Completions(completions) => completions.run(out),
         Command::Man(pages) => pages.run(),

@@ -6,6 +6,7 @@
 use std::error::Error as _;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 
+use quire_access::LocalRead;
 use quire_client::{Call, Client, ClientBuilder, ClientError, FailureKind};
 use serde_json::{Value, json};
 
@@ -24,6 +25,8 @@ const LINE_BYTES_MAX: u64 = 256 << 20;
 pub(crate) struct HttpClient {
     client: Client,
     builder: ClientBuilder,
+    /// Set when the server answers reads from its own records.
+    read: Option<LocalRead>,
 }
 
 impl HttpClient {
@@ -55,7 +58,7 @@ impl HttpClient {
 
     fn build(builder: ClientBuilder) -> Result<Self> {
         let client = builder.clone().build().map_err(|error| CommandError::new(error.to_string()))?;
-        Ok(HttpClient { client, builder })
+        Ok(HttpClient { client, builder, read: None })
     }
 
     /// Ends the calls of this client, also those of other threads.
@@ -68,7 +71,18 @@ impl HttpClient {
     /// # Errors
     /// When the trusted roots can no longer be read.
     pub(super) fn renewed(&self) -> Result<Self> {
-        HttpClient::build(self.builder.clone())
+        Ok(HttpClient::build(self.builder.clone())?.reading(self.read))
+    }
+
+    /// The same client, whose server answers reads from its own records if `read` is given.
+    #[must_use]
+    pub(super) fn reading(self, read: Option<LocalRead>) -> Self {
+        let client = match read {
+            None => self.client,
+            Some(LocalRead::Now) => self.client.local(),
+            Some(LocalRead::At(position)) => self.client.local_at(position.get()),
+        };
+        HttpClient { client, read, ..self }
     }
 
     /// The address, as `--http` takes it.

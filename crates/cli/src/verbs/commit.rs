@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::Value;
 
 use super::client::Path;
 use super::place::DatabaseArgs;
@@ -20,6 +21,10 @@ pub(crate) struct CommitFile {
     /// Idempotency key: a commit that is sent again with its key gets the first answer
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
+    /// Decide the commit, and commit nothing: print the entries that it would append, or its
+    /// refusal
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     place: DatabaseArgs,
     #[command(flatten)]
@@ -32,7 +37,7 @@ impl CommitFile {
     /// # Errors
     /// When the file can't be read or the database can't be reached, and the refusal of the commit.
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let CommitFile { file, key, place, form } = self;
+        let CommitFile { file, key, dry_run, place, form } = self;
         let (read, source) = match &file {
             Some(file) => (std::fs::read(file), file.display().to_string()),
             None => {
@@ -47,12 +52,34 @@ impl CommitFile {
         }
         let path = Path::new(&["commit"]);
         let path = key.iter().fold(path, |path, key| path.with_key(key));
+        let path = if dry_run { path.with("dry_run", true) } else { path };
         place.visit(|client| {
             let done = client.post_bytes(&path, &body)?;
+            if dry_run {
+                return print_dry_run(form, out, &done);
+            }
             form.print(out, std::slice::from_ref(&done), |done| match list(done, "replies").len() as u64 {
                 0 => "nothing was committed: the commit has no parts".to_owned(),
                 parts => format!("{} committed at {}", counted(parts, "part"), word(done, "position")),
             })
         })
     }
+}
+
+/// Prints the answer to a dry run: a line for the whole, and one for each entry.
+fn print_dry_run(form: OutputForm, out: &mut dyn Write, tried: &Value) -> Result {
+    form.print(out, std::slice::from_ref(tried), |tried| {
+        let parts = counted(list(tried, "replies").len() as u64, "part");
+        let entries = match list(tried, "entries").len() {
+            1 => "1 entry".to_owned(),
+            entries => format!("{entries} entries"),
+        };
+        format!("{parts} would be committed at {}, with {entries}; nothing was committed", word(tried, "position"))
+    })?;
+    if form.is_json() {
+        return Ok(());
+    }
+    form.print(out, list(tried, "entries"), |entry| {
+        format!("{:<8} {:<24} {} B", word(entry, "model"), word(entry, "kind"), word(entry, "bytes"))
+    })
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use quire::Database;
-use quire_access::ListenAddress;
+use quire_access::{ListenAddress, LocalRead};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -50,6 +50,15 @@ pub(crate) struct DatabaseArgs {
     /// sync]
     #[arg(long, value_enum, conflicts_with_all = ["http", "read_only"], hide_short_help = true)]
     durability: Option<DurabilityArg>,
+    /// Records that reads show: `local` for those that the server itself has published, or
+    /// `at=POSITION` once it has published that position [default: all that any node acknowledged]
+    #[arg(long, value_name = "WHAT", value_parser = local_read, conflicts_with = "data", hide_short_help = true)]
+    read: Option<LocalRead>,
+}
+
+/// Parses the value of `--read`.
+fn local_read(text: &str) -> Result<LocalRead, String> {
+    LocalRead::of_fields([text.as_bytes()])
 }
 
 /// A directory, or a server.
@@ -82,14 +91,21 @@ impl DatabaseArgs {
         self.read_only
     }
 
+    /// Whether the database is in a directory, and this process serves it to itself.
+    pub(super) fn is_directory(&self) -> bool {
+        self.at.data.is_some()
+    }
+
     /// Runs a command on the database.
     ///
     /// # Errors
     /// When the database can't be reached, and the errors of `verb`.
     pub(super) fn visit(&self, verb: impl FnOnce(&HttpClient) -> Result) -> Result {
         match (&self.at.http, &self.at.data) {
-            (Some(address), _) => verb(&HttpClient::with_key(address, &self.key)?),
-            (None, None) => verb(&HttpClient::with_key(&ServerAddress::of_environment()?, &self.key)?),
+            (Some(address), _) => verb(&HttpClient::with_key(address, &self.key)?.reading(self.read)),
+            (None, None) => {
+                verb(&HttpClient::with_key(&ServerAddress::of_environment()?, &self.key)?.reading(self.read))
+            }
             (None, Some(folder)) => {
                 let served = self.serve(folder)?;
                 let done = HttpClient::of_owner(&served.address).and_then(|client| verb(&client));

@@ -4,6 +4,12 @@ use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use quire_grpc::proto::jobs_client::JobsClient;
+use quire_grpc::proto::sql_client::SqlClient;
+use quire_grpc::proto::{QueuesRequest, SqlQueryRequest};
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
+
 use crate::support::{Server, quire, ran, run, run_on};
 
 const LISTEN: [&str; 2] = ["--cluster-listen", "127.0.0.1:0"];
@@ -241,6 +247,33 @@ fn a_follower_forwards_requests_with_the_rights_of_their_clients() {
     assert_eq!(leader.stop_by("TERM").0, Some(0));
 }
 
+/// Reads the queues of a server over gRPC, by a call and by SQL: the number of queues, that of
+/// rows, and the position of the call.
+fn queues_over_grpc(server: &Server, read: &str, key: &str) -> Result<(usize, usize, u64), Code> {
+    fn with<M>(message: M, read: &str, key: &str) -> Request<M> {
+        let mut request = Request::new(message);
+        request.metadata_mut().insert("quire-read", read.parse().expect("metadata"));
+        request.metadata_mut().insert("authorization", format!("Bearer {key}").parse().expect("metadata"));
+        request
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("tokio");
+    let answered = runtime.block_on(async {
+        let endpoint = Channel::from_shared(format!("http://{}", server.grpc)).expect("an address");
+        let channel = endpoint.connect().await.expect("it listens");
+        let queues = JobsClient::new(channel.clone()).queues(with(QueuesRequest::default(), read, key)).await?;
+        let position = queues.metadata().get("quire-position").expect("a position").to_str().expect("text");
+        let position = position.parse().expect("a number");
+        let statement = SqlQueryRequest { sql: "SELECT name FROM queues".to_owned(), ..SqlQueryRequest::default() };
+        let mut pages = SqlClient::new(channel).query(with(statement, read, key)).await?.into_inner();
+        let mut rows = 0;
+        while let Some(page) = pages.message().await? {
+            rows += page.rows.len();
+        }
+        Ok::<_, Status>((queues.into_inner().queues.len(), rows, position))
+    });
+    answered.map_err(|status| status.code())
+}
+
 #[test]
 fn a_follower_answers_local_reads_by_itself_with_the_rights_of_their_clients() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -271,6 +304,11 @@ fn a_follower_answers_local_reads_by_itself_with_the_rights_of_their_clients() {
     let (code, queue) = local(&bearer);
     assert_eq!((code, &queue["pending"]), (200, &1.into()), "{queue}");
     assert_eq!((local("").0, local("Authorization: Bearer qk_wrong\r\n").0, local(&of_ada).0), (401, 401, 403));
+    let (queues, rows, seen) = queues_over_grpc(&follower, &format!("at={position}"), root).expect("read");
+    assert_eq!((queues, rows, seen >= position), (1, 1, true), "over gRPC");
+    let ada = key["key"].as_str().expect("a key");
+    assert_eq!(queues_over_grpc(&follower, "local", ada).map(|(queues, rows, _)| (queues, rows)), Ok((0, 0)));
+    assert_eq!(queues_over_grpc(&follower, "local", "qk_wrong"), Err(Code::Unauthenticated));
     let lists = follower.ask_with("GET", "/v1/queues", "", &format!("Quire-Read: local\r\n{of_ada}"));
     assert_eq!((lists.0, &lists.1["data"]), (200, &serde_json::json!([])), "a list omits what ada may not see");
     while follower.ask_with("GET", "/v1/queues/mails", "", &bearer).0 != 503 {

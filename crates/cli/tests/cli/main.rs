@@ -29,6 +29,7 @@ mod produce;
 mod readme;
 mod secrets;
 mod serve;
+mod server_reads;
 mod settings;
 mod sql;
 #[cfg(target_os = "linux")]

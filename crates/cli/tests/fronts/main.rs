@@ -1,5 +1,6 @@
 //! The same commit over HTTP, over gRPC, in Rust and by `quire commit`: random commits, of valid
-//! and invalid parts, have the same replies and the same refusals.
+//! and invalid parts, have the same replies and the same refusals. So have their dry runs, which
+//! come first, and the lists of the last refusals.
 //!
 //! Each way has a database of its own with the same clock, and gets the same commits. So ids,
 //! tokens and times are equal too. Replies are compared in the form that HTTP has.
@@ -14,10 +15,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use generator::{Generator, PartForms};
-use quire::{Background, Commit, Database, Durability, ManualClock, Outcome, Timestamp};
+use quire::{Background, Commit, Database, Durability, ManualClock, Outcome, Ticket, Timestamp};
 use quire_api::{FactValue, Failure, TimeUnit};
 use quire_grpc::proto::quire_client::QuireClient;
-use quire_grpc::proto::{CommitPart, CommitRequest};
+use quire_grpc::proto::{CommitPart, CommitRequest, RefusalsRequest, RefusedCommit};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tonic::transport::Channel;
@@ -102,12 +103,22 @@ impl Fronts {
         Fronts { clock, embedded, http, command, grpc, runtime, _folders: folders }
     }
 
-    fn over_http(&self, key: Option<&str>, parts: &[PartForms]) -> CommitResult {
+    /// Sends a commit, or its dry run, on each way.
+    fn answers(&mut self, key: Option<&str>, parts: &[PartForms], is_dry_run: bool) -> Answers {
+        Answers {
+            http: self.over_http(key, parts, is_dry_run),
+            grpc: self.over_grpc(key, parts, is_dry_run),
+            command: self.by_command(key, parts, is_dry_run),
+            rust: self.in_rust(key, parts, is_dry_run),
+        }
+    }
+
+    fn over_http(&self, key: Option<&str>, parts: &[PartForms], is_dry_run: bool) -> CommitResult {
         let parts: Vec<&Value> = parts.iter().map(|part| &part.json).collect();
         let body = json!({ "parts": parts }).to_string();
         let key = key.map(|key| format!("Idempotency-Key: {key}\r\n")).unwrap_or_default();
         let head = format!(
-            "POST /v1/commit HTTP/1.1\r\nHost: {}\r\n{key}Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            "POST /v1/commit?dry_run={is_dry_run} HTTP/1.1\r\nHost: {}\r\n{key}Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             self.http,
             body.len()
         );
@@ -120,28 +131,19 @@ impl Fronts {
         if head.starts_with("HTTP/1.1 200") {
             return CommitResult::Committed(shown::of_http(body));
         }
-        let Value::Object(mut fields) = body else { panic!("{answer}") };
-        let mut text = |name: &str| fields.remove(name).and_then(|value| value.as_str().map(str::to_owned));
-        let (code, message) = (text("code").expect("a code"), text("detail").expect("a message"));
-        for other in ["type", "title", "status", "request_id"] {
-            fields.remove(other);
-        }
-        let shown = |value: Value| match value {
-            Value::Null => None,
-            Value::String(text) => Some(text),
-            other => Some(other.to_string()),
-        };
-        let facts = fields.into_iter().filter_map(|(name, value)| Some((name, shown(value)?)));
-        CommitResult::Refused(ShownRefusal { code, message, facts: facts.collect() })
+        CommitResult::Refused(refusal_of_http(body))
     }
 
     /// Commits by the command line. A refusal is its message.
-    fn by_command(&self, key: Option<&str>, parts: &[PartForms]) -> Result<CommitResult, String> {
+    fn by_command(&self, key: Option<&str>, parts: &[PartForms], is_dry_run: bool) -> Result<CommitResult, String> {
         let parts: Vec<&Value> = parts.iter().map(|part| &part.json).collect();
         let mut command = Command::new(env!("CARGO_BIN_EXE_quire"));
         command.args(["commit", "--json", "--http", &self.command.to_string()]);
         if let Some(key) = key {
             command.args(["--key", key]);
+        }
+        if is_dry_run {
+            command.arg("--dry-run");
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut running = command.spawn().expect("the command can be started");
@@ -157,9 +159,9 @@ impl Fronts {
         Err(message.trim_end().strip_prefix("quire: ").expect("one message").to_owned())
     }
 
-    fn over_grpc(&mut self, key: Option<&str>, parts: &[PartForms]) -> CommitResult {
+    fn over_grpc(&mut self, key: Option<&str>, parts: &[PartForms], dry_run: bool) -> CommitResult {
         let parts = parts.iter().map(|part| CommitPart { kind: Some(part.message.clone()) }).collect();
-        let mut request = tonic::Request::new(CommitRequest { parts, dry_run: false });
+        let mut request = tonic::Request::new(CommitRequest { parts, dry_run });
         if let Some(key) = key {
             request.metadata_mut().insert("idempotency-key", key.parse().expect("a key"));
         }
@@ -174,20 +176,141 @@ impl Fronts {
     }
 
     /// Commits in Rust; `None` when a part has no form there.
-    fn in_rust(&self, key: Option<&str>, parts: &[PartForms]) -> Option<CommitResult> {
+    fn in_rust(&self, key: Option<&str>, parts: &[PartForms], is_dry_run: bool) -> Option<CommitResult> {
         let parts = parts.iter().map(|part| part.part.clone()).collect::<Option<Vec<_>>>()?;
         let mut commit = parts.into_iter().fold(Commit::new(), Commit::part);
         if let Some(key) = key {
             commit = commit.idempotency_key(key);
         }
-        Some(match self.embedded.commit(&commit) {
-            Ok(Outcome::Committed(committed)) => CommitResult::Committed(shown::of_rust(&committed)),
-            Ok(Outcome::Refused(refused)) => {
+        let decided = match is_dry_run {
+            true => self.embedded.dry_run(&commit).and_then(Ticket::wait).map(|tried| (tried.outcome, tried.entries)),
+            false => self.embedded.commit(&commit).map(|outcome| (outcome, Vec::new())),
+        };
+        Some(match decided {
+            Ok((Outcome::Committed(answer), entries)) if is_dry_run => {
+                CommitResult::Committed(shown::dry_run_of_rust(&answer, &entries))
+            }
+            Ok((Outcome::Committed(committed), _)) => CommitResult::Committed(shown::of_rust(&committed)),
+            Ok((Outcome::Refused(refused), _)) => {
                 CommitResult::Refused(refusal(Failure::of_commit(&refused, TimeUnit::Millis, "part")))
             }
             Err(error) => CommitResult::Refused(refusal(Failure::of_error(&error))),
         })
     }
+}
+
+/// The refusal in a problem of HTTP.
+fn refusal_of_http(problem: Value) -> ShownRefusal {
+    let Value::Object(mut fields) = problem else { panic!("{problem}") };
+    let mut text = |name: &str| fields.remove(name).and_then(|value| value.as_str().map(str::to_owned));
+    let (code, message) = (text("code").expect("a code"), text("detail").expect("a message"));
+    for other in ["type", "title", "status", "request_id"] {
+        fields.remove(other);
+    }
+    let shown = |value: Value| match value {
+        Value::Null => None,
+        Value::String(text) => Some(text),
+        other => Some(other.to_string()),
+    };
+    let facts = fields.into_iter().filter_map(|(name, value)| Some((name, shown(value)?)));
+    ShownRefusal { code, message, facts: facts.collect() }
+}
+
+/// A refused commit in a list: its number, its time in milliseconds, the resources of the refused
+/// part, and the refusal.
+type ListedRefusal = (u64, u64, Vec<(String, Option<String>)>, ShownRefusal);
+
+/// The refusals in a page of HTTP.
+fn listed_of_http(page: &Value) -> Vec<ListedRefusal> {
+    let one = |refused: &Value| -> ListedRefusal {
+        let number = |name: &str| refused[name].as_u64().expect("a number");
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let resource = |resource: &Value| (text(&resource["kind"]).expect("a kind"), text(&resource["name"]));
+        let resources = refused["resources"].as_array().expect("a list").iter().map(resource).collect();
+        (number("number"), number("time_ms"), resources, refusal_of_http(refused["problem"].clone()).compared())
+    };
+    page["data"].as_array().expect("a list").iter().map(one).collect()
+}
+
+impl Fronts {
+    fn refusals_over_http(&self) -> Vec<ListedRefusal> {
+        let head = format!("GET /v1/refusals HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.http);
+        let mut stream = TcpStream::connect(self.http).expect("it listens");
+        stream.write_all(head.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        listed_of_http(&serde_json::from_str(body).expect("a page"))
+    }
+
+    fn refusals_by_command(&self) -> Vec<ListedRefusal> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quire"));
+        let ended = command.args(["refusals", "--json", "--http", &self.command.to_string()]).output();
+        let ended = ended.expect("the command can be started");
+        assert!(ended.status.success(), "{ended:?}");
+        let lines = String::from_utf8(ended.stdout).expect("text");
+        let refusals: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        listed_of_http(&json!({ "data": refusals }))
+    }
+
+    fn refusals_over_grpc(&mut self) -> Vec<ListedRefusal> {
+        let response = self.runtime.block_on(self.grpc.refusals(RefusalsRequest {})).expect("listed").into_inner();
+        let one = |refused: RefusedCommit| {
+            let resources = refused.resources.into_iter().map(|resource| (resource.kind, resource.name)).collect();
+            let (code, message) = (refused.reason.to_lowercase(), refused.message);
+            let shown = ShownRefusal { code, message, facts: refused.facts.into_iter().collect() };
+            (refused.number, refused.time_us / 1_000, resources, shown.compared())
+        };
+        response.refusals.into_iter().map(one).collect()
+    }
+
+    fn refusals_in_rust(&self) -> Vec<ListedRefusal> {
+        let one = |refused: quire::RefusedCommit| {
+            let resources = refused.resources.into_iter().map(|found| (found.kind.name().to_owned(), found.name));
+            let shown = refusal(Failure::of_commit(&refused.refusal, TimeUnit::Millis, "part"));
+            (refused.number, refused.time.as_millis(), resources.collect(), shown.compared())
+        };
+        self.embedded.recent_refusals().expect("listed").into_iter().map(one).collect()
+    }
+}
+
+/// The answers to a commit, or to its dry run.
+struct Answers {
+    http: CommitResult,
+    grpc: CommitResult,
+    command: Result<CommitResult, String>,
+    rust: Option<CommitResult>,
+}
+
+impl Answers {
+    /// Checks that they are the same.
+    #[track_caller]
+    fn check(&self, place: &str) {
+        match (&self.http, &self.grpc) {
+            (CommitResult::Refused(http), CommitResult::Refused(grpc)) => {
+                assert_eq!(http.clone().compared(), grpc.clone().compared(), "{place}");
+            }
+            (http, grpc) => assert_eq!(http, grpc, "{place}"),
+        }
+        match (&self.http, &self.command) {
+            (CommitResult::Refused(http), Err(message)) => assert_eq!(&http.message, message, "{place}"),
+            (http, command) => assert_eq!(command.as_ref(), Ok(http), "{place}"),
+        }
+        match &self.rust {
+            Some(rust) => assert_eq!(&self.http, rust, "{place}"),
+            None => assert!(matches!(self.http, CommitResult::Refused(_)), "an invalid part is refused: {place}"),
+        }
+    }
+}
+
+/// The result without what only a dry run has, and its number of entries.
+fn as_of_commit(tried: &CommitResult) -> (CommitResult, usize) {
+    let CommitResult::Committed(reply) = tried else { return (tried.clone(), 0) };
+    let mut reply = reply.clone();
+    let fields = reply.as_object_mut().expect("an object");
+    assert_eq!(fields.remove("dry_run"), Some(true.into()));
+    let entries = fields.remove("entries").expect("entries").as_array().expect("a list").len();
+    (CommitResult::Committed(reply), entries)
 }
 
 fn refusal(Failure { code, message, facts }: Failure) -> ShownRefusal {
@@ -198,7 +321,7 @@ fn refusal(Failure { code, message, facts }: Failure) -> ShownRefusal {
 
 #[test]
 fn a_commit_has_the_same_answer_over_http_over_grpc_in_rust_and_by_the_command_line() {
-    let (mut committed, mut refused) = (0, BTreeMap::<String, u32>::new());
+    let (mut committed, mut drafted, mut refused) = (0, 0, BTreeMap::<String, u32>::new());
     for seed in 1..=4 {
         let mut fronts = Fronts::new();
         let mut generator = Generator::new(seed);
@@ -216,40 +339,34 @@ fn a_commit_has_the_same_answer_over_http_over_grpc_in_rust_and_by_the_command_l
                 }
                 _ => (key, false),
             };
-            let http = fronts.over_http(key.as_deref(), &parts);
-            let grpc = fronts.over_grpc(key.as_deref(), &parts);
-            let command = fronts.by_command(key.as_deref(), &parts);
-            let rust = fronts.in_rust(key.as_deref(), &parts);
+            let place = format!("seed {seed}, commit {number}: {parts:#?}");
+            let tried = fronts.answers(key.as_deref(), &parts, true);
+            tried.check(&format!("dry run of {place}"));
+            let done = fronts.answers(key.as_deref(), &parts, false);
+            done.check(&place);
+            let (tried, entries) = as_of_commit(&tried.http);
+            assert_eq!(tried, done.http, "a dry run has the answer of the commit: {place}");
+            drafted += entries;
             if let Some(key) = key.filter(|_| !is_other) {
                 last = Some((key, parts.clone()));
             }
-            let place = format!("seed {seed}, commit {number}: {parts:#?}");
-            match (&http, &grpc) {
-                (CommitResult::Refused(http), CommitResult::Refused(grpc)) => {
-                    assert_eq!(http.clone().compared(), grpc.clone().compared(), "{place}");
-                    *refused.entry(http.code.clone()).or_default() += 1;
-                }
-                _ => {
-                    assert_eq!(http, grpc, "{place}");
+            match &done.http {
+                CommitResult::Refused(http) => *refused.entry(http.code.clone()).or_default() += 1,
+                CommitResult::Committed(reply) => {
                     committed += 1;
+                    generator.learn(reply);
                 }
-            }
-            match (&http, command) {
-                (CommitResult::Refused(http), Err(message)) => assert_eq!(http.message, message, "{place}"),
-                (http, command) => assert_eq!(command.as_ref(), Ok(http), "{place}"),
-            }
-            match rust {
-                Some(rust) => assert_eq!(http, rust, "{place}"),
-                None => assert!(matches!(http, CommitResult::Refused(_)), "an invalid part is refused: {place}"),
-            }
-            if let CommitResult::Committed(reply) = &http {
-                generator.learn(reply);
             }
             fronts.clock.set(Timestamp::from_micros(fronts.embedded.now().as_micros() + 1_000_000));
         }
+        let over_http = fronts.refusals_over_http();
+        assert!(over_http.len() > 20, "{over_http:#?}");
+        assert_eq!(over_http, fronts.refusals_over_grpc(), "seed {seed}");
+        assert_eq!(over_http, fronts.refusals_by_command(), "seed {seed}");
+        assert_eq!(over_http, fronts.refusals_in_rust(), "seed {seed}");
     }
     println!("{committed} committed, {refused:?} refused");
-    assert!(committed > 300, "{committed}");
+    assert!(committed > 300 && drafted > committed, "{committed} committed, {drafted} entries of dry runs");
     for code in [
         "condition_failed",
         "upstream_behind",

@@ -1,9 +1,9 @@
 //! Replies in the form that HTTP has. The payloads of fetched jobs are left out: HTTP shows them by
 //! their content.
 
-use quire::{AcceptedCommit, Reply, graph, jobs, streams};
+use quire::{AcceptedCommit, Reply, graph, jobs, streams, tools};
 use quire_grpc::proto::part_reply::Kind;
-use quire_grpc::proto::{CommitResponse, FetchedJob, GraphReply, PartReply, graph_reply};
+use quire_grpc::proto::{CommitResponse, DraftedEntry, FetchedJob, GraphReply, PartReply, graph_reply};
 use serde_json::{Value, json};
 
 /// The reply of HTTP.
@@ -35,7 +35,13 @@ fn only_compared(reply: &mut Value) {
 /// The reply of gRPC.
 pub(crate) fn of_grpc(response: CommitResponse) -> Value {
     let replies: Vec<Value> = response.replies.into_iter().map(part_of_grpc).collect();
-    json!({"position": response.position, "time_ms": response.time_us / 1_000, "replies": replies})
+    let mut shown = json!({"position": response.position, "time_ms": response.time_us / 1_000, "replies": replies});
+    if response.dry_run {
+        let entry = |entry: &DraftedEntry| json!({"model": entry.model, "kind": entry.kind, "bytes": entry.bytes});
+        shown["dry_run"] = true.into();
+        shown["entries"] = response.entries.iter().map(entry).collect();
+    }
+    shown
 }
 
 fn part_of_grpc(reply: PartReply) -> Value {
@@ -92,6 +98,18 @@ fn graph_of_grpc(reply: &GraphReply) -> Value {
 pub(crate) fn of_rust(committed: &AcceptedCommit) -> Value {
     let replies: Vec<Value> = committed.replies.iter().map(part_of_rust).collect();
     json!({"position": committed.at.position.get(), "time_ms": committed.at.time.as_millis(), "replies": replies})
+}
+
+/// The answer to a dry run in Rust.
+pub(crate) fn dry_run_of_rust(answer: &AcceptedCommit, entries: &[quire::DraftedEntry]) -> Value {
+    let mut shown = of_rust(answer);
+    let entry = |entry: &quire::DraftedEntry| {
+        let kind = tools::kind_name(entry.kind).replace(' ', "_");
+        json!({"model": tools::model_name(entry.kind.model), "kind": kind, "bytes": entry.bytes})
+    };
+    shown["dry_run"] = true.into();
+    shown["entries"] = entries.iter().map(entry).collect();
+    shown
 }
 
 fn part_of_rust(reply: &Reply) -> Value {
