@@ -4,9 +4,12 @@ package quire
 
 import (
 	"context"
+	"strconv"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 
 	"quire/clients/go/quirev1"
 )
@@ -71,6 +74,40 @@ func (client *Client) Close() error {
 // its reason, see docs/errors.md.
 func (client *Client) Commit(ctx context.Context, parts ...Part) (*quirev1.CommitResponse, error) {
 	return client.Quire.Commit(ctx, &quirev1.CommitRequest{Parts: parts})
+}
+
+// DryRun decides a commit as Commit does, and commits nothing. The response is the one that the commit would get, with the
+// entries that it would append.
+func (client *Client) DryRun(ctx context.Context, parts ...Part) (*quirev1.CommitResponse, error) {
+	return client.Quire.Commit(ctx, &quirev1.CommitRequest{Parts: parts, DryRun: true})
+}
+
+// Refusals returns the last refused commits of the server, the newest first: at most 200, with their reasons.
+func (client *Client) Refusals(ctx context.Context) ([]*quirev1.RefusedCommit, error) {
+	response, err := client.Quire.Refusals(ctx, &quirev1.RefusalsRequest{})
+	return response.GetRefusals(), err
+}
+
+// History returns the figures of the last hour after a time, one sample every 10 seconds. The zero time stands for all.
+func (client *Client) History(ctx context.Context, after time.Time) ([]*quirev1.HistorySample, error) {
+	request := &quirev1.HistoryRequest{}
+	if !after.IsZero() {
+		request.AfterUs = uint64(max(after.UnixMicro(), 0))
+	}
+	response, err := client.Quire.History(ctx, request)
+	return response.GetSamples(), err
+}
+
+// Local returns a context for calls that read: the server answers them from its own records, whichever node of the cluster
+// leads. The last commits may be missing. A server refuses it for calls that write or wait for new data without an end.
+func Local(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "quire-read", "local")
+}
+
+// LocalAt is like Local. The reads show the commit at this position and all earlier ones: the server waits up to 2 s for
+// the position.
+func LocalAt(ctx context.Context, position uint64) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "quire-read", "at="+strconv.FormatUint(position, 10))
 }
 
 // Part is a command of a commit.

@@ -12,8 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"quire/clients/go/quirev1"
 )
 
 // start starts a server with an empty database. QUIRE is the path of its program.
@@ -86,5 +90,53 @@ func TestAKeyIsSentWithEveryCallAndNotShown(t *testing.T) {
 	}
 	if text := fmt.Sprintf("%v %+v %#v %s", apiKey("secret"), apiKey("secret"), apiKey("secret"), apiKey("secret")); strings.Contains(text, "secret") {
 		t.Error(text)
+	}
+}
+
+func TestADryRunCommitsNothingAndLocalReadsHavePositions(t *testing.T) {
+	client, err := Dial(start(t)["grpc"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	register := Append("accounts", Events(Event("Registered", nil, "username:ada")), FailIfMatches(Matching("", "username:ada"), 0))
+	tried, err := client.DryRun(ctx, register)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !tried.DryRun || len(tried.Entries) == 0 || tried.Position != 1 {
+		t.Errorf("expected the entries of a dry run, got %v", tried)
+	}
+	done, err := client.Commit(ctx, register)
+	if err != nil || done.Position != tried.Position || len(done.Entries) != 0 {
+		t.Fatalf("expected the position of the dry run, got %v, %v", done, err)
+	}
+	if _, err := client.DryRun(ctx, register); status.Code(err) != codes.Aborted {
+		t.Errorf("expected Aborted, got %v", err)
+	}
+	_, refused := client.Commit(ctx, register)
+	refusals, err := client.Refusals(ctx)
+	if err != nil || len(refusals) != 1 || refusals[0].Message != status.Convert(refused).Message() {
+		t.Errorf("expected the refusal %v, got %v, %v", refused, refusals, err)
+	}
+	if samples, err := client.History(ctx, time.Now().Add(time.Hour)); err != nil || len(samples) != 0 {
+		t.Errorf("expected no samples of the future, got %v, %v", samples, err)
+	}
+
+	head := &quirev1.HeadEventsRequest{Store: "accounts"}
+	for _, local := range []context.Context{Local(ctx), LocalAt(ctx, done.Position)} {
+		var header metadata.MD
+		read, err := client.Events.Head(local, head, grpc.Header(&header))
+		if err != nil || read.Head != 1 || header.Get("quire-position")[0] != "1" {
+			t.Errorf("expected the head 1 at the position 1, got %v, %v, %v", read, header, err)
+		}
+	}
+	if _, err := client.Events.Head(LocalAt(ctx, 99), head); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("expected FailedPrecondition, got %v", err)
+	}
+	if _, err := client.Commit(Local(ctx), register); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("expected InvalidArgument, got %v", err)
 	}
 }

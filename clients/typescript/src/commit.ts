@@ -29,6 +29,13 @@ export interface Committed {
   replies: Reply[];
 }
 
+/** The answer that a commit would get. Nothing was committed. */
+export interface DryRun extends Committed {
+  dry_run: true;
+  /** The entries that the commit would append. */
+  entries: Schemas["DraftedEntryReply"][];
+}
+
 export interface Reply {
   appended?: Appended;
   produced?: Produced;

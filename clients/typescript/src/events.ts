@@ -122,7 +122,7 @@ export class Store {
       const signal = options.signal ? AbortSignal.any([options.signal, connection.signal]) : connection.signal;
       try {
         const query = { as: "json", after, query: JSON.stringify(whole(options.query)) };
-        const response = await this.transport.send("GET", path`/v1/events/${this.name}/subscribe`, { query, signal }, true);
+        const response = await this.transport.send("GET", path`/v1/events/${this.name}/subscribe`, { query, signal, isRead: true }, true);
         for await (const { event, data } of serverSentEvents(response, SILENCE_MAX_MS)) {
           failures = 0;
           if (event === "event") {

@@ -39,14 +39,28 @@ export class Transport {
   readonly #base: string;
   readonly #fetch: typeof fetch;
   readonly #options: Options;
+  /** The header `Quire-Read` of requests that read, if the server answers them from its own records. */
+  readonly #read: string | undefined;
+  /** The greatest position that an answer to such a request has shown. */
+  shownPosition = 0;
 
-  constructor(url: string, options: Options) {
+  constructor(
+    readonly url: string,
+    options: Options,
+    read?: string,
+  ) {
+    this.#read = read;
     this.#base = baseOf(url);
     if (options.apiKey !== undefined && !/^[!-~]+$/.test(options.apiKey)) {
       throw new TypeError("an API key must be of visible ASCII characters, without spaces");
     }
     this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
     this.#options = options;
+  }
+
+  /** A transport to the same server whose reads have this header `Quire-Read`. */
+  reading(read: string): Transport {
+    return new Transport(this.url, this.#options, read);
   }
 
   async call<T>(method: string, path: string, call: Call = {}): Promise<T> {
@@ -72,6 +86,7 @@ export class Transport {
     if (this.#options.apiKey !== undefined) headers["authorization"] = `Bearer ${this.#options.apiKey}`;
     if (call.body !== undefined) headers["content-type"] = "application/json";
     if (call.key !== undefined) headers["idempotency-key"] = call.key;
+    if (this.#read !== undefined && call.isRead === true) headers["quire-read"] = this.#read;
     const limits = call.signal ? [call.signal] : [];
     if (!isStream) limits.push(AbortSignal.timeout(call.onceMs ?? (this.#options.timeoutMs ?? 30_000) + (call.waitMs ?? 0)));
     // A server of Quire redirects no request, and a key must not reach another host.
@@ -81,6 +96,7 @@ export class Transport {
       call.signal?.throwIfAborted();
       throw new ConnectionError(`${method} ${this.#base}${path}: no answer`, { cause: error });
     });
+    this.shownPosition = Math.max(this.shownPosition, Number(response.headers.get("quire-position") ?? 0));
     if (response.ok) return response;
     throw await problemOf(response);
   }

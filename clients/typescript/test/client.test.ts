@@ -65,6 +65,45 @@ test("a statement has parameters, rows and a position", async () => {
   assert(refused instanceof QuireError && refused.code === "invalid");
 });
 
+test("a dry run commits nothing, and the server lists its refusals and samples", async () => {
+  const parts = [
+    enqueue("tried/jobs", 1),
+    append("tried", [{ type: "Registered", tags: ["username:ada"] }], [failIfMatches({ tags: ["username:ada"] })]),
+  ];
+  const tried = await quire.dryRun(parts);
+  assert.equal(tried.dry_run, true);
+  assert(tried.entries.some(({ model, kind, bytes }) => model === "events" && kind === "event_appended" && bytes > 0));
+  assert.deepEqual(await events(quire.store("tried").read()).catch(() => []), []);
+  const { position, replies } = await quire.commit(parts);
+  assert.deepEqual([tried.position, tried.replies.length], [position, replies.length]);
+  const refusalsBefore = await quire.refusals();
+  const tryRefused = await quire.dryRun(parts).then(() => undefined, (error: unknown) => error);
+  assert(tryRefused instanceof QuireError && tryRefused.code === "condition_failed");
+  assert.deepEqual(await quire.refusals(), refusalsBefore);
+  const refused = await quire.commit(parts).then(() => undefined, (error: unknown) => error);
+  assert(refused instanceof QuireError && refused.message === tryRefused.message);
+  const [newest] = await quire.refusals();
+  assert.equal(newest?.problem.detail, refused.message);
+  assert.deepEqual(newest?.resources, [{ kind: "store", name: "tried" }]);
+  assert.equal((await quire.history()).interval_ms, 10_000);
+  assert.deepEqual((await quire.history(99_000_000_000_000)).samples, []);
+});
+
+test("a local client reads at its position, and commits by the leader", async () => {
+  const local = quire.local();
+  const { position } = await local.commit([produce("local", { order: 17 })]);
+  assert.equal(local.shownPosition, 0);
+  assert.equal((await local.get<{ topics: unknown[] }>("/v1/stats")).topics.length > 0, true);
+  assert(local.shownPosition >= position);
+  const values = [];
+  for await (const record of quire.local(position).topic("local").records(0)) values.push(record.value);
+  assert.deepEqual(values, [{ order: 17 }]);
+  const ahead = await quire.local(local.shownPosition + 1_000).get("/v1/stats").then(() => undefined, (error: unknown) => error);
+  assert(ahead instanceof QuireError && ahead.code === "ahead_of_log");
+  const refused = await local.store("local").subscribe().next().then(() => undefined, (error: unknown) => error);
+  assert(refused instanceof QuireError && refused.code === "invalid");
+});
+
 test("pages of a read are joined", async () => {
   const store = quire.store("pages");
   await store.append(Array.from({ length: 25 }, (_, n) => ({ type: "Counted", data: n })));
