@@ -70,4 +70,35 @@ impl PeerMessage {
         let is_reply = self.0.get_msg_type() == MessageType::MsgAppendResponse && !self.0.reject;
         is_reply.then(|| Position::new(self.0.index))
     }
+
+    /// Whether the message says all that an earlier one says: both acknowledge records to the same
+    /// leader, and it acknowledges at least as many.
+    pub(super) fn replaces(&self, earlier: &Self) -> bool {
+        let is_same = (self.0.to, self.0.term) == (earlier.0.to, earlier.0.term);
+        let counts = self.acknowledged().zip(earlier.acknowledged());
+        is_same && counts.is_some_and(|(own, earlier)| own >= earlier) && self.0.commit >= earlier.0.commit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_acknowledgement_replaces_an_earlier_one_of_the_same_leader() {
+        let acknowledgement = |to, term, index| {
+            let mut message = Message { to, term, index, ..Message::default() };
+            message.set_msg_type(MessageType::MsgAppendResponse);
+            PeerMessage(message)
+        };
+        let earlier = acknowledgement(2, 3, 10);
+        assert!(acknowledgement(2, 3, 11).replaces(&earlier));
+        assert!(acknowledgement(2, 3, 10).replaces(&earlier));
+        assert!(!acknowledgement(2, 3, 9).replaces(&earlier), "it says less");
+        assert!(!acknowledgement(2, 4, 11).replaces(&earlier), "it is of another term");
+        assert!(!acknowledgement(1, 3, 11).replaces(&earlier), "it is for another node");
+        let mut refusal = acknowledgement(2, 3, 11);
+        refusal.0.reject = true;
+        assert!(!refusal.replaces(&earlier) && !acknowledgement(2, 3, 11).replaces(&refusal));
+    }
 }

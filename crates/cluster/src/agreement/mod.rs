@@ -43,6 +43,10 @@ const REPORTED_MAX: u64 = 1_024;
 /// leader before it asks for votes.
 const HELD_BACK_ELECTIONS: usize = 20;
 
+/// Messages with records that a follower may have unanswered. The records that are appended
+/// meanwhile go with the next message, so that one sync of the follower covers them.
+const UNANSWERED_MAX: usize = 4;
+
 /// The time between heartbeats and elections, in ticks. The owner decides how long a tick is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgreementSettings {
@@ -112,6 +116,7 @@ impl<N: MemberNode> Agreement<N> {
             heartbeat_tick: settings.heartbeat_ticks,
             applied: published.get(),
             max_size_per_msg: u64::MAX,
+            max_inflight_msgs: UNANSWERED_MAX,
             check_quorum: true,
             pre_vote: true,
             ..Config::default()
@@ -305,6 +310,7 @@ impl<N: MemberNode> Agreement<N> {
     /// # Errors
     /// The failure of the node.
     pub fn synced(&mut self, place: RecordPlace) -> Result<(), N::Failure> {
+        self.choose_notices();
         // A record that was truncated meanwhile was synced for nothing.
         if self.node().term(place.position) == Some(place.term) {
             self.synced = self.synced.max(place.position);
@@ -322,9 +328,17 @@ impl<N: MemberNode> Agreement<N> {
             // The other node keeps its office, or hands it over to a third one.
             return Ok(());
         }
+        self.choose_notices();
         // Messages of nodes that are no longer members are refused by `raft`, and answer nothing.
         let _ = self.raft.step(message.0);
         self.settle()
+    }
+
+    /// Decides whether followers are told of a published position at once. Records that the owner
+    /// has yet to report with [`appended`](Self::appended) tell them as well.
+    fn choose_notices(&mut self) {
+        let has_unreported = self.node().last().position > self.raft.store().known;
+        self.raft.skip_bcast_commit(has_unreported);
     }
 
     /// Checks that a message of another node does not contradict the log of this one. `raft` takes
@@ -551,11 +565,19 @@ impl<N: MemberNode> Agreement<N> {
     fn release(&mut self) {
         let synced = self.synced;
         let mut number = None;
+        let mut messages: Vec<PeerMessage> = Vec::new();
         while let Some(step) = self.unsynced.pop_front_if(|step| step.last <= synced) {
             number = Some(step.number);
             for message in step.messages {
-                self.node_mut().send(message);
+                match messages.last_mut() {
+                    // An acknowledgement holds for all records before its own.
+                    Some(last) if message.replaces(last) => *last = message,
+                    _ => messages.push(message),
+                }
             }
+        }
+        for message in messages {
+            self.node_mut().send(message);
         }
         if let Some(number) = number {
             self.raft.on_persist_ready(number);

@@ -234,15 +234,15 @@ impl PeerNetwork {
         let mut reader = BufReader::with_capacity(64 << 10, reader);
         let writing = async {
             loop {
-                match timeout(PING, end.frames.recv()).await {
-                    Ok(Some(frame)) => {
-                        writer.write_all(&frame).await?;
-                        end.sent(&frame);
+                match timeout(PING, end.next()).await {
+                    Ok(Some(frames)) => {
+                        writer.write_all(&frames).await?;
+                        end.sent(frames.len());
                     }
                     Ok(None) => return io::Result::Ok(()),
                     Err(_) => writer.write_all(&frame(FrameKind::Ping, |_| ())).await?,
                 }
-                if end.frames.is_empty() {
+                if end.is_empty() {
                     writer.flush().await?;
                 }
             }

@@ -14,6 +14,9 @@ const RECORD_BYTES_WAITING_MAX: usize = 8 << 20;
 /// The most bytes of all frames that wait for one connection.
 const BYTES_WAITING_MAX: usize = 12 << 20;
 
+/// Frames are joined until they have as many bytes.
+const TOGETHER_BYTES: usize = 64 << 10;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct PeerLinks(Mutex<LinkTable>);
@@ -35,15 +38,31 @@ struct PeerLink {
 #[derive(Debug)]
 pub(super) struct LinkEnd {
     pub(super) id: u64,
-    /// The frames to send. It ends when the link is closed.
-    pub(super) frames: UnboundedReceiver<Vec<u8>>,
+    frames: UnboundedReceiver<Vec<u8>>,
     waiting: Arc<AtomicUsize>,
 }
 
 impl LinkEnd {
-    /// Notes that a frame was sent.
-    pub(super) fn sent(&self, frame: &[u8]) {
-        self.waiting.fetch_sub(frame.len(), Ordering::AcqRel);
+    /// The next frames to send, small ones together: one write costs less than several. `None` when
+    /// the link is closed. A call that is cancelled takes nothing.
+    pub(super) async fn next(&mut self) -> Option<Vec<u8>> {
+        let mut frames = self.frames.recv().await?;
+        while frames.len() < TOGETHER_BYTES
+            && let Ok(frame) = self.frames.try_recv()
+        {
+            frames.extend(frame);
+        }
+        Some(frames)
+    }
+
+    /// Whether no frame waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// Notes that this many bytes of frames were sent.
+    pub(super) fn sent(&self, bytes: usize) {
+        self.waiting.fetch_sub(bytes, Ordering::AcqRel);
     }
 }
 
@@ -105,8 +124,8 @@ impl PeerLinks {
 mod tests {
     use super::*;
 
-    #[test]
-    fn frames_wait_up_to_a_bound_and_a_closed_link_gets_none() {
+    #[tokio::test]
+    async fn frames_wait_up_to_a_bound_and_a_closed_link_gets_none() {
         let node = NodeId::new(2).expect("not zero");
         let links = PeerLinks::default();
         let frame = || vec![0; 1 << 20];
@@ -117,15 +136,31 @@ mod tests {
         }
         assert!(!links.send(node, true, frame), "8 MiB of records wait");
         assert!(links.send(node, false, || vec![1; 9]), "a message without records is sent");
-        let sent = end.frames.try_recv().expect("it waits");
-        end.sent(&sent);
-        let sent = end.frames.try_recv().expect("it waits");
-        end.sent(&sent);
+        for _ in 0..2 {
+            let sent = end.next().await.expect("it waits");
+            assert_eq!(sent.len(), 1 << 20, "a large frame is sent alone");
+            end.sent(sent.len());
+        }
         assert!(links.send(node, true, frame));
         let second = links.add(node);
         links.close(node, end.id);
         assert!(links.is_connected(node));
         links.close(node, second.id);
         assert!(!links.is_connected(node) && !links.send(node, false, frame));
+    }
+
+    #[tokio::test]
+    async fn small_frames_are_sent_together_in_order() {
+        let node = NodeId::new(2).expect("not zero");
+        let links = PeerLinks::default();
+        let mut end = links.add(node);
+        for number in 0..3 {
+            assert!(links.send(node, true, || vec![number; 2]));
+        }
+        assert_eq!(end.next().await, Some(vec![0, 0, 1, 1, 2, 2]));
+        end.sent(6);
+        assert!(end.is_empty());
+        links.close(node, end.id);
+        assert_eq!(end.next().await, None);
     }
 }

@@ -25,6 +25,10 @@ const PACKETS_MAX: usize = 200;
 /// The most nodes that there ever are.
 const NODES_MAX: usize = 8;
 
+/// The rounds that a node is left behind for, and the commits of each.
+const LEFT_ROUNDS: usize = 6;
+const LEFT_COMMITS: usize = 4;
+
 /// How long a tick is.
 const TICK_MICROS: u64 = 50_000;
 
@@ -113,7 +117,7 @@ impl ClusterWorld {
     }
 
     fn step(&mut self) -> Result<(), String> {
-        match self.random.u32(0..200) {
+        match self.random.u32(0..201) {
             0..85 => self.deliver(),
             85..100 => self.tick_one(),
             100..106 => self.tick_all(),
@@ -129,6 +133,7 @@ impl ClusterWorld {
             196 => self.cut_power(),
             197 => self.arm_or_lose_leader(),
             198 => self.change_members(),
+            199 => self.leave_behind(),
             _ if self.random.bool() => self.damage_or_repair(),
             _ => self.stop_in_order(),
         }
@@ -508,6 +513,22 @@ impl ClusterWorld {
             }
         }
         self.note(|| format!("node {one} is cut off: {directions}"));
+        Ok(())
+    }
+
+    /// A node is cut off while the others append. They compact what it lacks, so it needs files.
+    fn leave_behind(&mut self) -> Result<(), String> {
+        let Some(one) = self.running() else { return Ok(()) };
+        let before = self.cut.clone();
+        for other in self.ids().into_iter().filter(|other| *other != one) {
+            self.cut.extend([(one, other), (other, one)]);
+        }
+        self.note(|| format!("node {one} is left behind"));
+        for _ in 0..LEFT_ROUNDS {
+            (0..LEFT_COMMITS).try_for_each(|_| self.commit())?;
+            self.round()?;
+        }
+        self.cut = before;
         Ok(())
     }
 
