@@ -12,6 +12,7 @@
 //! another. The report is printed only. It marks results below Quire's targets.
 
 mod broker;
+pub(crate) mod cluster;
 pub(crate) mod events;
 pub(crate) mod graph;
 pub(crate) mod jobs;

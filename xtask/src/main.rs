@@ -45,9 +45,10 @@ Usage: cargo xtask <CHORE>
   canaries [NAME]...                     insert deliberate defects, which the tests must notice
   bench-peers kafka [--rounds N] [--case NAME]... [--durability os|sync]
                                           Quire next to Apache Kafka: the same loads in alternating rounds, and their ratios
-  bench-peers log|events|jobs|graph [--rounds N] [--case NAME]... [--durability os|sync]
+  bench-peers log|events|jobs|graph|cluster [--rounds N] [--case NAME]... [--durability os|sync]
                                           the same next to other logs (Chronicle Queue, fjall, redb, SQLite), event stores
-                                          (UmaDB), job systems (River, asynq, NATS JetStream), and graphs in SQLite
+                                          (UmaDB), job systems (River, asynq, NATS JetStream), graphs in SQLite, and clusters (etcd,
+                                          NATS JetStream) of three members
   chaos [SECONDS]                         attack real processes on a real disk for SECONDS, and check their answers against it
   gate [--bless]                          compare cases of `quire-bench` with xtask/baseline.jsonl: fails when one became slower;
                                           --bless: replace the baseline
@@ -96,7 +97,8 @@ fn run(arguments: &[String]) -> Result<(), String> {
             Some((peer, flags)) if peer == "jobs" => bench_peers::jobs::run(&Workspace::find()?, flags),
             Some((peer, flags)) if peer == "graph" => bench_peers::graph::run(&Workspace::find()?, flags),
             Some((peer, flags)) if peer == "log" => bench_peers::log::run(&Workspace::find()?, flags),
-            _ => Err(format!("`bench-peers` needs a comparison: kafka, log, events, jobs or graph\n\n{HELP}")),
+            Some((peer, flags)) if peer == "cluster" => bench_peers::cluster::run(&Workspace::find()?, flags),
+            _ => Err(format!("`bench-peers` needs a comparison: kafka, log, events, jobs, graph or cluster\n\n{HELP}")),
         },
         "chaos" => match flags {
             [] => chaos::run(&Workspace::find()?, chaos::SECONDS),

@@ -54,6 +54,8 @@ pub(super) struct CaseRun<'r> {
     pub(super) path: PathBuf,
     /// The broker to load, unless the case starts one.
     pub(super) bootstrap: Option<&'r str>,
+    /// The number of servers, for a case of the suite `cluster`.
+    pub(super) nodes: u32,
     /// The stop signal.
     pub(super) stop: &'r StopSignal,
 }

@@ -9,6 +9,7 @@
 mod calibration;
 mod case;
 mod child;
+mod cluster;
 mod cold;
 mod compare;
 mod counters;
@@ -17,6 +18,7 @@ mod graph;
 mod heading;
 mod jobs;
 mod kafka;
+mod kept_connection;
 mod limit;
 mod log;
 mod measurement;
@@ -56,7 +58,8 @@ use report::BenchReport;
 use scratch::ScratchDirectory;
 
 /// The cases of every suite, in the order in which they run.
-const SUITES: &[&[Case]] = &[log::CASES, streams::CASES, events::CASES, jobs::CASES, graph::CASES, kafka::CASES];
+const SUITES: &[&[Case]] =
+    &[log::CASES, streams::CASES, events::CASES, jobs::CASES, graph::CASES, kafka::CASES, cluster::CASES];
 
 /// Measure the speed of this machine.
 #[derive(Debug, Parser)]
@@ -65,7 +68,7 @@ struct Bench {
     #[command(subcommand)]
     other: Option<BenchCommand>,
     /// Suite to run
-    #[arg(required_unless_present = "list", value_parser = ["all", "log", "streams", "events", "jobs", "graph", "kafka"])]
+    #[arg(required_unless_present = "list", value_parser = ["all", "log", "streams", "events", "jobs", "graph", "kafka", "cluster"])]
     suite: Option<String>,
     /// List the cases, and run nothing
     #[arg(long)]
@@ -84,6 +87,9 @@ struct Bench {
     /// [default: each case starts its own `quire serve`]
     #[arg(long, value_name = "HOST:PORT", requires = "durability")]
     bootstrap: Option<String>,
+    /// Servers of a case: 1 is a server alone; for the suite `cluster`
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9))]
+    nodes: u32,
     /// Operations per case [default: set by the case, see --list]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     ops: Option<u64>,
@@ -171,8 +177,8 @@ impl Bench {
         }
         for case in selected {
             let path = scratch.path().join(format!("{}-{}-{}", case.suite, case.name, case.durability));
-            let (ops, bootstrap) = (self.ops.unwrap_or(case.ops), self.bootstrap.as_deref());
-            let run = CaseRun { case, ops, path, bootstrap, stop: &stop };
+            let (ops, bootstrap, nodes) = (self.ops.unwrap_or(case.ops), self.bootstrap.as_deref(), self.nodes);
+            let run = CaseRun { case, ops, path, bootstrap, nodes, stop: &stop };
             let bound = LimitingResource::of(case);
             let mut idle = bound.sample(scratch.path())?;
             let others = OtherPrograms::begin();

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use quire::Database;
+use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 use super::case::CaseRun;
@@ -36,20 +37,32 @@ where
         // A dropped sender stops the server too.
         let _ = stopped.await;
     }));
-    let each = run.ops.div_ceil(run.case.clients.into());
     let before = database.statistics();
-    let watch = Stopwatch::start();
-    let running: Vec<_> = (0..u64::from(run.case.clients))
-        .map(|client| runtime.spawn(work(address.clone(), client * each, each)))
-        .collect();
-    let ended = running.into_iter().map(|client| runtime.block_on(client).expect("a client does not panic"));
-    let latencies: Vec<Latencies> = ended.collect::<Result<_>>()?;
-    let elapsed = watch.elapsed();
+    let measured = run_clients(run, &runtime, |first, ops| work(address.clone(), first, ops))?;
     let after = database.statistics();
     // The server still runs, so it gets the signal.
     let _ = stop.send(());
     runtime.block_on(serving).map_err(failed)?.map_err(failed)?;
     let syncs = (after.syncs - before.syncs).max(1);
     let commits = (after.commits - before.commits) as f64;
-    Ok(CaseResult::of_clients(latencies, elapsed).with("commits_per_sync", commits / syncs as f64))
+    Ok(measured.with("commits_per_sync", commits / syncs as f64))
+}
+
+/// Runs the clients of a case at the same time. `work` gets the number of the first operation of a
+/// client, and how many it has.
+///
+/// # Errors
+/// The error of a client.
+pub(super) fn run_clients<W, F>(run: &CaseRun<'_>, runtime: &Runtime, work: W) -> Result<CaseResult>
+where
+    W: Fn(u64, u64) -> F,
+    F: Future<Output = Result<Latencies>> + Send + 'static,
+{
+    let each = run.ops.div_ceil(run.case.clients.into());
+    let watch = Stopwatch::start();
+    let running: Vec<_> =
+        (0..u64::from(run.case.clients)).map(|client| runtime.spawn(work(client * each, each))).collect();
+    let ended = running.into_iter().map(|client| runtime.block_on(client).expect("a client does not panic"));
+    let latencies: Vec<Latencies> = ended.collect::<Result<_>>()?;
+    Ok(CaseResult::of_clients(latencies, watch.elapsed()))
 }

@@ -63,4 +63,6 @@ pub mod proto;
 
 pub use server::Server;
 pub use settings::Settings;
+/// The connection of a client: clients that are cloned share one.
+pub use tonic::transport::Channel;
 pub use worker::WorkerStream;

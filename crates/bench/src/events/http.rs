@@ -3,12 +3,11 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use super::embedded::create;
 use crate::case::CaseRun;
+use crate::kept_connection::KeptConnection;
 use crate::measurement::{CaseResult, Recorder};
 use quire_cli::failure::{CommandError, Result};
 use quire_cli::latencies::Latencies;
@@ -45,10 +44,8 @@ pub(super) fn append_if(run: &CaseRun<'_>) -> Result<CaseResult> {
 }
 
 async fn appends(address: SocketAddr, client: u32, ops: u64, bytes: usize) -> Result<Latencies> {
-    let mut stream = TcpStream::connect(address).await.map_err(failed)?;
-    stream.set_nodelay(true).map_err(failed)?;
+    let mut connection = KeptConnection::open(&address.to_string()).await?;
     let data = "q".repeat(bytes.saturating_sub(2));
-    let mut answer = Vec::new();
     let mut recorder = Recorder::start_among_others();
     for op in 0..ops {
         let name = format!("name:{client}-{op}");
@@ -60,25 +57,8 @@ async fn appends(address: SocketAddr, client: u32, ops: u64, bytes: usize) -> Re
         let request = format!(
             "POST /v1/events/bench/append HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
         );
-        stream.write_all(request.as_bytes()).await.map_err(failed)?;
-        answer.clear();
-        while !is_whole(&answer) {
-            if stream.read_buf(&mut answer).await.map_err(failed)? == 0 {
-                return Err(failed("it closed the connection"));
-            }
-        }
-        if !answer.starts_with(b"HTTP/1.1 200") {
-            return Err(failed(String::from_utf8_lossy(&answer)));
-        }
+        connection.exchange(&request).await?;
         recorder.lap();
     }
     Ok(recorder.into_latencies())
-}
-
-/// Whether a response is complete: its headers, and as many bytes as they announce.
-fn is_whole(answer: &[u8]) -> bool {
-    let Some(head) = answer.windows(4).position(|window| window == b"\r\n\r\n") else { return false };
-    let headers = String::from_utf8_lossy(&answer[..head]).to_ascii_lowercase();
-    let length = headers.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
-    length.is_some_and(|length| answer.len() >= head + 4 + length)
 }

@@ -8,6 +8,8 @@ mod skewed;
 
 use quire::Durability;
 
+pub(super) use self::remote::stream_life_at;
+
 use super::case::{Case, CaseRun};
 use super::measurement::CaseResult;
 use quire_cli::failure::Result;

@@ -1,6 +1,7 @@
 //! Queues behind gRPC.
 
 use std::collections::VecDeque;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
@@ -15,10 +16,11 @@ use quire_grpc::proto::work_response::Kind;
 use quire_grpc::proto::{
     self, EnqueueJobsRequest, FetchJobsRequest, FetchedJob, JobReport, ReportJobsRequest, WorkRequest,
 };
+use tokio::runtime::Runtime;
 
 use crate::case::CaseRun;
 use crate::measurement::{CaseResult, Recorder};
-use crate::served::{clients, failed};
+use crate::served::{clients, failed, run_clients};
 use quire_cli::failure::Result;
 use quire_cli::latencies::Latencies;
 use quire_cli::stopwatch::Stopwatch;
@@ -111,30 +113,67 @@ pub(super) fn stream_paced(run: &CaseRun<'_>) -> Result<CaseResult> {
     stream(run, Some(jobs_per_s))
 }
 
+/// The same on a server that runs already.
+///
+/// # Errors
+/// The error of a client.
+pub(crate) fn stream_life_at(run: &CaseRun<'_>, runtime: &Runtime, address: &str) -> Result<CaseResult> {
+    let load = StreamLoad::of(run, None);
+    run_clients(run, runtime, |first, _| load.client(address.to_owned(), first))
+}
+
 fn stream(run: &CaseRun<'_>, jobs_per_s: Option<u64>) -> Result<CaseResult> {
-    let (batch, bytes) = (run.case.batch, run.case.payload_bytes);
-    let producers = u64::from(run.case.clients) - WORKERS;
-    let batches = run.ops.div_ceil(producers);
-    let each = run.ops.div_ceil(u64::from(run.case.clients));
-    let jobs = i64::try_from(batches * producers * batch as u64).expect("few");
-    let left = Arc::new(AtomicI64::new(jobs));
-    let every =
-        jobs_per_s.map(|jobs_per_s| Duration::from_nanos(1_000_000_000 * producers * batch as u64 / jobs_per_s));
-    let watch = Stopwatch::start();
-    clients(
-        run,
-        |_| Ok(()),
-        |address, first, _| {
-            let left = Arc::clone(&left);
-            let client = first / each;
-            async move {
-                match client < producers {
-                    true => produce(address, batches, (batch, bytes), every, watch).await,
-                    false => consume(address, batch, &left, watch).await,
-                }
+    let load = StreamLoad::of(run, jobs_per_s);
+    clients(run, |_| Ok(()), |address, first, _| load.client(address, first))
+}
+
+/// What producers and workers share.
+struct StreamLoad {
+    producers: u64,
+    batches: u64,
+    batch: usize,
+    payload_bytes: usize,
+    /// Operations of a client.
+    each: u64,
+    left: Arc<AtomicI64>,
+    /// The time between two batches of a producer.
+    every: Option<Duration>,
+    watch: Stopwatch,
+}
+
+impl StreamLoad {
+    fn of(run: &CaseRun<'_>, jobs_per_s: Option<u64>) -> Self {
+        let (batch, payload_bytes) = (run.case.batch, run.case.payload_bytes);
+        let producers = u64::from(run.case.clients) - WORKERS;
+        let batches = run.ops.div_ceil(producers);
+        let jobs = i64::try_from(batches * producers * batch as u64).expect("few");
+        let every =
+            jobs_per_s.map(|jobs_per_s| Duration::from_nanos(1_000_000_000 * producers * batch as u64 / jobs_per_s));
+        StreamLoad {
+            producers,
+            batches,
+            batch,
+            payload_bytes,
+            each: run.ops.div_ceil(u64::from(run.case.clients)),
+            left: Arc::new(AtomicI64::new(jobs)),
+            every,
+            watch: Stopwatch::start(),
+        }
+    }
+
+    /// The client whose first operation has the number `first`.
+    fn client(&self, address: String, first: u64) -> impl Future<Output = Result<Latencies>> + Send + 'static {
+        let left = Arc::clone(&self.left);
+        let is_producer = first / self.each < self.producers;
+        let (batches, of_batch, every, watch) =
+            (self.batches, (self.batch, self.payload_bytes), self.every, self.watch);
+        async move {
+            match is_producer {
+                true => produce(address, batches, of_batch, every, watch).await,
+                false => consume(address, of_batch.0, &left, watch).await,
             }
-        },
-    )
+        }
+    }
 }
 
 /// Produces batches. Each job holds the time at which it was due.

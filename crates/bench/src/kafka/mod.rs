@@ -99,6 +99,14 @@ const fn grown(
     Case { what, run, ..case(name, Durability::Os, 1, batch, ops) }
 }
 
+/// Produces with one message in flight on each connection.
+///
+/// # Errors
+/// The error of a client.
+pub(super) fn produce_in_step(run: &CaseRun<'_>) -> Result<CaseResult> {
+    produce::in_step(run)
+}
+
 /// The name of a topic that no earlier run has used on this broker.
 fn topic(run: &CaseRun<'_>) -> String {
     format!("bench-{}-{}-{}", run.case.name, run.case.durability, std::process::id())
