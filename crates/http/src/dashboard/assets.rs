@@ -4,6 +4,6 @@
 pub(super) const FILES: &[(&str, &[u8])] = &[
     ("index.html", include_bytes!("../../dashboard/index.html")),
     ("icon-C96oJW2-.svg", include_bytes!("../../dashboard/assets/icon-C96oJW2-.svg")),
-    ("index-BgAhTSJe.js", include_bytes!("../../dashboard/assets/index-BgAhTSJe.js")),
+    ("index-C_GkaprM.js", include_bytes!("../../dashboard/assets/index-C_GkaprM.js")),
     ("style-BjvQNwRN.css", include_bytes!("../../dashboard/assets/style-BjvQNwRN.css")),
 ];
